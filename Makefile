@@ -1,0 +1,220 @@
+# Belay. `make help` lists what there is to make. One Makefile, not recursive; a new .c file in a folder below is found by itself.
+SHELL := /bin/bash
+VERSION := 0.1.0
+SANITIZER ?=
+BUILD ?= build$(if $(SANITIZER),/$(SANITIZER))
+PREFIX ?= /usr/local
+CC ?= cc
+PKG_CONFIG ?= pkg-config
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+# Libraries are asked for only when something is compiled: `make deps`, `make help` and `make clean` run without them.
+PACKAGES := libevent libevent_pthreads jansson yaml-0.1 sqlite3 hwloc openblas libxxhash libcrypto libcurl pmix ompi-c
+NO_LIBS := deps help clean demo check distclean
+ifneq ($(filter-out $(NO_LIBS),$(or $(MAKECMDGOALS),all)),)
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) | sed 's/-I/-isystem /g')
+libs = $(shell $(PKG_CONFIG) --libs $(1))
+LIBS_COMMON := $(call libs,libevent jansson libcrypto)
+LIBS_SCHEMA := $(call libs,yaml-0.1)
+LIBS_DAEMON := $(call libs,sqlite3)
+LIBS_AGENT := $(call libs,hwloc) -ldl
+LIBS_SHIM := $(call libs,libevent_pthreads pmix)
+LIBS_LAUNCHER := $(call libs,libcurl)
+LIBS_KERNELS := $(call libs,openblas)
+LIBS_RUNTIME := $(call libs,ompi-c libxxhash)
+endif
+
+SAN_FLAGS := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Werror
+CFLAGS ?= -O2 -g
+CPPFLAGS_ALL := -I. -I$(BUILD)/gen -D_GNU_SOURCE -DBELAY_VERSION='"$(VERSION)"' $(PKG_CFLAGS) $(CPPFLAGS)
+CFLAGS_ALL := -std=c11 $(WARN) $(SAN_FLAGS) -fopenmp-simd -fPIC -pthread $(CFLAGS)
+# Kernels run where they were built; set KERNEL_ARCH for a build that travels.
+KERNEL_ARCH ?= native
+KERNEL_CFLAGS := -O3 -march=$(KERNEL_ARCH) -fopenmp -fno-math-errno -fno-trapping-math
+LDFLAGS_ALL := $(SAN_FLAGS) -pthread -Wl,--as-needed $(LDFLAGS)
+
+# ---- libraries: one a folder -------------------------------------------------------------------------------------------
+sources = $(filter-out %/main.c,$(wildcard $(addsuffix /*.c,$(1))))
+SRC_common := $(call sources,common)
+SRC_schema := $(call sources,schema)
+SRC_core := $(call sources,daemon/core)
+SRC_daemon := $(call sources,daemon)
+SRC_agent := $(call sources,agent)
+SRC_shim := $(call sources,agent/shim)
+SRC_launcher := $(call sources,launcher)
+SRC_kernels := $(call sources,kernels kernels/cpu)
+SRC_runtime := $(call sources,runtime)
+PARTS := common schema core daemon agent shim launcher kernels runtime
+
+# what each part links with, nearest first (arrows go one way)
+USES_common := common
+USES_schema := schema common
+USES_core := core schema common
+USES_daemon := daemon core schema common
+USES_agent := agent schema common
+USES_shim := shim schema common
+USES_launcher := launcher schema common
+USES_kernels := kernels common
+USES_runtime := runtime kernels schema common
+SYSLIBS_common = $(LIBS_COMMON) -lm
+SYSLIBS_schema = $(LIBS_SCHEMA) $(SYSLIBS_common)
+SYSLIBS_core = $(SYSLIBS_schema)
+SYSLIBS_daemon = $(LIBS_DAEMON) $(SYSLIBS_schema)
+SYSLIBS_agent = $(LIBS_AGENT) $(SYSLIBS_schema)
+SYSLIBS_shim = $(LIBS_SHIM) $(LIBS_AGENT) $(SYSLIBS_schema)
+SYSLIBS_launcher = $(LIBS_LAUNCHER) $(SYSLIBS_schema)
+SYSLIBS_kernels = -fopenmp $(LIBS_KERNELS) $(SYSLIBS_common)
+SYSLIBS_runtime = -fopenmp $(LIBS_RUNTIME) $(LIBS_KERNELS) $(SYSLIBS_schema)
+
+obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+archives = $(patsubst %,$(BUILD)/lib/lib%.a,$(USES_$(1)))
+.SECONDEXPANSION:
+$(BUILD)/lib/lib%.a: $$(call obj,$$(SRC_$$*))
+	@mkdir -p $(@D)
+	@rm -f $@
+	@ar rcs $@ $^
+
+$(BUILD)/obj/kernels/%.o $(BUILD)/obj/runtime/%.o: CFLAGS_ALL += $(KERNEL_CFLAGS)
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC $<"
+	@$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+
+# SQL migrations become one C array, in the order of their numbers.
+$(BUILD)/gen/migrations.inc: $(sort $(wildcard schema/sql/*.sql)) tools/embed-sql.sh
+	@mkdir -p $(@D)
+	@bash tools/embed-sql.sh $(sort $(wildcard schema/sql/*.sql)) >$@
+$(BUILD)/obj/daemon/%.o: | $(BUILD)/gen/migrations.inc
+
+# ---- programs ----------------------------------------------------------------------------------------------------------
+PROGRAMS := belayd belay-agent belay-shim belay-train belay
+MAIN_belayd := daemon
+MAIN_belay-agent := agent
+MAIN_belay-shim := shim
+MAIN_belay-train := runtime
+MAIN_belay := launcher
+DIR_daemon := daemon
+DIR_agent := agent
+DIR_shim := agent/shim
+DIR_runtime := runtime
+DIR_launcher := launcher
+BINARIES := $(addprefix $(BUILD)/bin/,$(PROGRAMS))
+
+all: $(BINARIES)
+
+define program
+$(BUILD)/bin/$(1): $(BUILD)/obj/$(DIR_$(MAIN_$(1)))/main.o $(call archives,$(MAIN_$(1)))
+	@mkdir -p $$(@D)
+	@echo "  LD $$@"
+	@$(CC) $(LDFLAGS_ALL) $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(SYSLIBS_$(MAIN_$(1))) -o $$@
+endef
+$(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
+
+# ---- tests -------------------------------------------------------------------------------------------------------------
+# tests/unit/<part>/<module>_test.c is linked with its part and what that uses.
+UNIT_SRC := $(wildcard tests/unit/*/*_test.c)
+UNIT := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/unit/double/%,$(UNIT_SRC)))
+define unit
+$(BUILD)/tests/unit/$(1)/%_test: $(BUILD)/obj/tests/unit/$(1)/%_test.o $(call archives,$(1))
+	@mkdir -p $$(@D)
+	@echo "  LD $$@"
+	@$(CC) $(LDFLAGS_ALL) $$< -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(SYSLIBS_$(1)) -lcmocka -o $$@
+endef
+$(foreach p,$(PARTS),$(eval $(call unit,$(p))))
+
+# tests/unit/double: kernels and model compiled a second time with double as their number type (the reference).
+DOUBLE_SRC := $(SRC_kernels) $(wildcard runtime/model*.c)
+DOUBLE_OBJ := $(patsubst %.c,$(BUILD)/double/%.o,$(DOUBLE_SRC))
+DOUBLE := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/double/*_test.c))
+$(BUILD)/double/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC $< (double)"
+	@$(CC) $(CPPFLAGS_ALL) -DBELAY_REAL_DOUBLE $(CFLAGS_ALL) $(KERNEL_CFLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/tests/unit/double/%_test: $(BUILD)/double/tests/unit/double/%_test.o $(DOUBLE_OBJ) $(call archives,schema)
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	@$(CC) $(LDFLAGS_ALL) $^ -fopenmp $(SYSLIBS_schema) $(LIBS_KERNELS) -lcmocka -o $@
+
+# Small programs that integration tests start as ranks or tools: tests/programs/NAME.c (MPI) .
+TOOL_SRC := $(wildcard tests/programs/*.c)
+TOOLS := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(TOOL_SRC))
+$(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o $(call archives,schema)
+	@mkdir -p $(@D)
+	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS_RUNTIME) $(LIBS_SHIM) $(LIBS_DAEMON) $(SYSLIBS_schema) -o $@
+
+INTEGRATION := $(sort $(wildcard tests/integration/*_test.sh))
+export BELAY_BIN := $(CURDIR)/$(BUILD)/bin
+export BELAY_TEST_PROGRAMS := $(CURDIR)/$(BUILD)/tests/programs
+ifneq ($(SANITIZER),)
+export ASAN_OPTIONS := detect_leaks=1:abort_on_error=0:detect_stack_use_after_return=0
+export LSAN_OPTIONS := suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0
+export UBSAN_OPTIONS := print_stacktrace=1
+endif
+export CMOCKA_MESSAGE_OUTPUT := TAP
+
+build-tests: all $(UNIT) $(DOUBLE) $(TOOLS)
+
+TESTS ?= $(UNIT) $(DOUBLE) $(INTEGRATION)
+# check installs what is missing, then runs itself again so that pkg-config sees it.
+check: deps
+	@$(MAKE) --no-print-directory $(if $(SANITIZER),,lint) check-run
+check-run: build-tests
+	@prove --timer --exec 'bash tests/run-one.sh' $(TESTS)
+unit: build-tests
+	@prove --exec 'bash tests/run-one.sh' $(UNIT) $(DOUBLE)
+
+# ---- lint --------------------------------------------------------------------------------------------------------------
+C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
+	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] tests/unit/*/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
+TIDY := $(patsubst %.c,$(BUILD)/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
+lint: lint-format lint-banned $(TIDY) lint-cppcheck
+lint-format:
+	@clang-format --dry-run -Werror $(C_FILES)
+lint-banned:
+	@bash tools/lint-banned.sh $(C_FILES)
+lint-cppcheck:
+	@cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr --enable=warning,portability --suppress=missingIncludeSystem \
+	  --suppress=internalAstError --cppcheck-build-dir=$$(mkdir -p $(BUILD)/lint/cppcheck && echo $(BUILD)/lint/cppcheck) -I. -j2 \
+	  $(filter-out tests/%,$(filter %.c,$(C_FILES)))
+$(BUILD)/lint/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES)) | $(BUILD)/gen/migrations.inc
+	@mkdir -p $(@D)
+	@echo "  TIDY $<"
+	@clang-tidy --quiet --warnings-as-errors='*' $< -- $(CPPFLAGS_ALL) -std=c11 -fopenmp >$(@D)/tidy.$$$$.log 2>&1 || { cat $(@D)/tidy.$$$$.log; rm -f $(@D)/tidy.$$$$.log; exit 1; }
+	@rm -f $(@D)/tidy.$$$$.log
+	@touch $@
+format:
+	@clang-format -i $(C_FILES)
+
+# ---- the rest ----------------------------------------------------------------------------------------------------------
+deps:
+	@bash tools/deps.sh
+demo: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@bash examples/demo.sh
+bench: all
+	@bash tests/bench/run.sh
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/belay/examples
+	install -m 755 $(BINARIES) $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 README.md LICENSE docs/*.md $(DESTDIR)$(PREFIX)/share/doc/belay/
+	install -m 644 $(wildcard examples/*.yaml) $(DESTDIR)$(PREFIX)/share/doc/belay/examples/
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(PROGRAMS))
+	rm -rf $(DESTDIR)$(PREFIX)/share/doc/belay
+clean:
+	rm -rf build
+help:
+	@echo "make            build every program into build/bin/"
+	@echo "make demo       install what is missing, build, and show a training job survive a kill and a drain"
+	@echo "make check      install what is missing, build, lint, and run every test (SANITIZER=address|undefined|thread)"
+	@echo "make unit       only the unit tests      make lint   only the linters     make format   clang-format in place"
+	@echo "make bench      measurements (docs/performance.md)      make fuzz   fuzz the readers of outside input"
+	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+.PHONY: all check check-run unit build-tests lint lint-format lint-banned lint-cppcheck format deps demo bench install uninstall clean help
+.SECONDARY:

@@ -1,0 +1,15 @@
+/* unixsock: unix stream sockets whose path may be longer than sun_path (reached through /proc/self/fd). All fds are CLOEXEC. */
+#ifndef BELAY_COMMON_UNIXSOCK_H
+#define BELAY_COMMON_UNIXSOCK_H
+
+#include <sys/types.h>
+
+#include "common/err.h"
+
+/* Listens at path with the given mode, non-blocking; an old socket file there is replaced. fd or -1. */
+int unixsock_listen(const char *path, mode_t mode, struct err *err);
+
+/* Connects (blocking connect, then non-blocking if asked). fd or -1. */
+int unixsock_connect(const char *path, int nonblocking, struct err *err);
+
+#endif

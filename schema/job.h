@@ -1,0 +1,108 @@
+/* job: the job file (docs/job-file.md): its C form, its reader with file:line:column diagnostics, and its checks.
+ *
+ * The same reader serves belay (before sending), belayd (again, it trusts nobody) and belay-train (its own configuration). */
+#ifndef BELAY_SCHEMA_JOB_H
+#define BELAY_SCHEMA_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define JOB_NAME_MAX 63          /* [A-Za-z0-9][A-Za-z0-9._-]{0,62} */
+#define JOB_FILE_MAX (1u << 20)  /* bytes of YAML */
+#define JOB_RANKS_MAX 1048576
+#define JOB_EXIT_NO_RETRY 93     /* a rank that exits with this is not restarted */
+
+enum job_arch { ARCH_GPT2, ARCH_LLAMA };
+enum job_schedule { LR_COSINE, LR_LINEAR, LR_CONSTANT };
+enum job_precision { PRECISION_FP32, PRECISION_BF16 };
+enum job_recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
+enum job_device { DEVICE_AUTO, DEVICE_CPU, DEVICE_GPU };
+enum job_domain { DOMAIN_NODE, DOMAIN_RACK, DOMAIN_POD, DOMAIN_CLUSTER };
+enum job_pipeline { PIPELINE_1F1B, PIPELINE_INTERLEAVED, PIPELINE_ZERO_BUBBLE };
+enum job_notify { NOTIFY_FAILED = 1, NOTIFY_RESTARTED = 2, NOTIFY_COMPLETED = 4 };
+enum { JOB_RESUME_AUTO = -1, JOB_RESUME_NEVER = -2 }; /* else a step */
+
+struct job_model {
+    enum job_arch arch;
+    char preset[32];  /* "" or e.g. "gpt2-124m"; its numbers are already filled in below */
+    int64_t layers, hidden, heads, kv_heads, ffn, vocab, context; /* all filled after parsing */
+    int64_t experts, top_k;                                       /* 0 = dense */
+};
+
+struct job_optimizer {
+    double lr, min_lr, weight_decay, beta1, beta2, eps, clip; /* clip 0 = none */
+    int64_t warmup;
+    enum job_schedule schedule;
+};
+
+struct job_train {
+    struct job_model model;
+    char *data_path;  /* text file, or .bin of uint16 tokens; relative to the job's cwd */
+    char *tokenizer;  /* "bytes" */
+    int64_t steps;
+    int64_t batch_global, batch_micro; /* sequences per step; per rank and pass */
+    struct job_optimizer optimizer;
+    enum job_precision precision;
+    uint64_t seed;
+    enum job_recompute recompute;
+};
+
+struct job_border {
+    enum job_domain within;
+    bool required;
+};
+
+struct job_spec {
+    char name[JOB_NAME_MAX + 1];
+    char queue[JOB_NAME_MAX + 1];
+    int64_t priority;
+    bool is_train;           /* train: or run: (exactly one) */
+    struct job_train train;  /* when is_train */
+    char **argv;             /* run.command, NULL-terminated */
+    int64_t ranks;           /* world size = tp*pp*cp*dp, always filled */
+    int64_t tp, pp, cp, dp, ep, zero;
+    enum job_pipeline pipeline;
+    enum job_device device;
+    int64_t cpus;            /* per rank */
+    int64_t memory;          /* bytes per rank */
+    struct { struct job_border tp, pp, cp, ep; int64_t spares; } placement;
+    struct { char *directory; int64_t every, keep, resume; } checkpoint; /* directory NULL for run: jobs without one */
+    struct { int64_t max, window_ms, backoff_ms; } restart;
+    struct { int64_t time_ms, grace_ms; } limits; /* time 0 = none */
+    struct { char *key, *value; } *env;
+    size_t n_env;
+    char *notify_url; /* or NULL */
+    unsigned notify_on;
+};
+
+#define JOB_DIAGNOSTICS_MAX 20
+struct job_diagnostics {
+    size_t count; /* all that were found; only the first JOB_DIAGNOSTICS_MAX are kept */
+    char text[JOB_DIAGNOSTICS_MAX][512]; /* "file:line:column: sentence" */
+};
+
+/* Reads, completes (presets, defaults) and checks a job file.
+ *
+ * text/len: the file, any bytes (not trusted). file: its name for messages. sets: "train.steps=40" overrides from --set,
+ * applied to the tree before checking; their messages begin with "--set train.steps=40: ".
+ * Returns 0 and *out (job_spec_free), or -1 with at least one diagnostic. Touches nothing else. */
+int job_spec_parse(const char *text, size_t len, const char *file, const char *const *sets, size_t n_sets,
+                   struct job_spec **out, struct job_diagnostics *diagnostics);
+
+/* Reads the file first (at most JOB_FILE_MAX bytes; "-" = stdin). */
+int job_spec_load(const char *path, const char *const *sets, size_t n_sets, struct job_spec **out,
+                  struct job_diagnostics *diagnostics);
+
+void job_spec_free(struct job_spec *spec);
+
+/* Prints the spec, everything filled in, as a job file that parses back to the same spec (YAML, fresh string). */
+char *job_spec_to_yaml(const struct job_spec *spec);
+
+/* Parameters of the model by the usual count, biases and norms included, tied embeddings counted once. */
+int64_t job_model_parameters(const struct job_model *m);
+
+const char *job_arch_name(enum job_arch arch);
+
+#endif

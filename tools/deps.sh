@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Belay builds and tests with, when one is missing. Says what it installs; uses sudo when not root.
+set -euo pipefail
+packages=(build-essential pkg-config perl procps iproute2
+  libevent-dev libjansson-dev libyaml-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libxxhash-dev
+  libpmix-dev libopenmpi-dev openmpi-bin libhwloc-dev libopenblas-openmp-dev
+  libcmocka-dev clang-format clang-tidy cppcheck sqlite3)
+missing=()
+for p in "${packages[@]}"; do
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null || true)" = installed ] || missing+=("$p")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+sudo=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "Belay needs these Debian packages: ${missing[*]}"; echo "Install them as root (apt-get install …), then run this again."; exit 1; } >&2
+  sudo=(sudo)
+fi
+echo "Installing Debian packages that are missing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2068
+"${sudo[@]}" apt-get update -q >/dev/null
+"${sudo[@]}" apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null
