@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-int64_t clock_boot_ms(void);     /* CLOCK_BOOTTIME in milliseconds */
-double clock_monotonic_s(void);  /* CLOCK_MONOTONIC in seconds, for measuring */
-int64_t clock_utc_ms(void);      /* milliseconds since 1970-01-01 UTC */
+int64_t clock_boot_ms(void);    /* CLOCK_BOOTTIME in milliseconds */
+double clock_monotonic_s(void); /* CLOCK_MONOTONIC in seconds, for measuring */
+int64_t clock_utc_ms(void);     /* milliseconds since 1970-01-01 UTC */
 
 #define CLOCK_UTC_SIZE 32
 /* Writes "2026-01-31T12:00:00.123Z". Returns out. */

@@ -14,7 +14,7 @@ void jsonline_send(struct bufferevent *bev, const json_t *msg);
 
 /* Calls fn for each complete line in the input buffer; msg is borrowed. fn returns 0, or -1 to stop (bev is then not
  * touched again, so fn may have freed it). Returns 0, or -1 with a sentence: bad JSON, line too long, or fn's own. */
-int jsonline_receive(struct bufferevent *bev, int (*fn)(void *ctx, const json_t *msg, struct err *err), void *ctx,
-                     struct err *err);
+int jsonline_receive(struct bufferevent *bev, int (*fn)(void *ctx, const json_t *msg, struct err *err),
+                     void *ctx, struct err *err);
 
 #endif

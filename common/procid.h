@@ -11,8 +11,8 @@
 
 struct procid {
     pid_t pid;
-    uint64_t start;  /* field 22 of /proc/PID/stat, clock ticks since boot */
-    char boot[40];   /* /proc/sys/kernel/random/boot_id */
+    uint64_t start; /* field 22 of /proc/PID/stat, clock ticks since boot */
+    char boot[40];  /* /proc/sys/kernel/random/boot_id */
 };
 
 /* Fills id for a living process (pid 0 = myself). -1 when there is none. */

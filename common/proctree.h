@@ -20,7 +20,7 @@ struct proctree {
  * or NULL with the reason: no v2, not writable, no cgroup.kill. */
 char *proctree_cgroup_make(const char *name, struct err *err);
 /* Moves the calling process into it (async-signal-safe: for use between fork and exec, with an fd opened before). */
-int proctree_cgroup_open(const char *cgroup);   /* fd of cgroup.procs or -1 */
+int proctree_cgroup_open(const char *cgroup); /* fd of cgroup.procs or -1 */
 int proctree_cgroup_enter(int procs_fd);
 void proctree_cgroup_remove(const char *cgroup);
 

@@ -17,11 +17,12 @@ struct model;
 
 #define MODEL_TENSOR_DIMS 3
 struct model_tensor {
-    char name[64];                    /* Hugging Face style, e.g. "h.0.attn.c_attn.weight", "model.layers.0.self_attn.q_proj.weight" */
+    char name
+        [64]; /* Hugging Face style, e.g. "h.0.attn.c_attn.weight", "model.layers.0.self_attn.q_proj.weight" */
     size_t shape[MODEL_TENSOR_DIMS];
     size_t dims;
-    size_t offset, count;             /* elements within the flat buffers */
-    bool decay;                       /* weight decay applies (matrices, not norms, biases or position tables) */
+    size_t offset, count; /* elements within the flat buffers */
+    bool decay;           /* weight decay applies (matrices, not norms, biases or position tables) */
 };
 
 /* Makes a model for micro-batches of `batch` sequences of `context` tokens. NULL with a sentence when memory is short. */

@@ -9,10 +9,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define JOB_NAME_MAX 63          /* [A-Za-z0-9][A-Za-z0-9._-]{0,62} */
-#define JOB_FILE_MAX (1u << 20)  /* bytes of YAML */
-#define JOB_RANKS_MAX 1048576
-#define JOB_EXIT_NO_RETRY 93     /* a rank that exits with this is not restarted */
+#define JOB_NAME_MAX      63         /* [A-Za-z0-9][A-Za-z0-9._-]{0,62} */
+#define JOB_FILE_MAX      (1u << 20) /* bytes of YAML */
+#define JOB_RANKS_MAX     1048576
+#define JOB_EXIT_NO_RETRY 93 /* a rank that exits with this is not restarted */
 
 enum job_arch { ARCH_GPT2, ARCH_LLAMA };
 enum job_schedule { LR_COSINE, LR_LINEAR, LR_CONSTANT };
@@ -26,7 +26,7 @@ enum { JOB_RESUME_AUTO = -1, JOB_RESUME_NEVER = -2 }; /* else a step */
 
 struct job_model {
     enum job_arch arch;
-    char preset[32];  /* "" or e.g. "gpt2-124m"; its numbers are already filled in below */
+    char preset[32]; /* "" or e.g. "gpt2-124m"; its numbers are already filled in below */
     int64_t layers, hidden, heads, kv_heads, ffn, vocab, context; /* all filled after parsing */
     int64_t experts, top_k;                                       /* 0 = dense */
 };
@@ -39,8 +39,8 @@ struct job_optimizer {
 
 struct job_train {
     struct job_model model;
-    char *data_path;  /* text file, or .bin of uint16 tokens; relative to the job's cwd */
-    char *tokenizer;  /* "bytes" */
+    char *data_path; /* text file, or .bin of uint16 tokens; relative to the job's cwd */
+    char *tokenizer; /* "bytes" */
     int64_t steps;
     int64_t batch_global, batch_micro; /* sequences per step; per rank and pass */
     struct job_optimizer optimizer;
@@ -58,20 +58,32 @@ struct job_spec {
     char name[JOB_NAME_MAX + 1];
     char queue[JOB_NAME_MAX + 1];
     int64_t priority;
-    bool is_train;           /* train: or run: (exactly one) */
-    struct job_train train;  /* when is_train */
-    char **argv;             /* run.command, NULL-terminated */
-    int64_t ranks;           /* world size = tp*pp*cp*dp, always filled */
+    bool is_train;          /* train: or run: (exactly one) */
+    struct job_train train; /* when is_train */
+    char **argv;            /* run.command, NULL-terminated */
+    int64_t ranks;          /* world size = tp*pp*cp*dp, always filled */
     int64_t tp, pp, cp, dp, ep, zero;
     enum job_pipeline pipeline;
     enum job_device device;
-    int64_t cpus;            /* per rank */
-    int64_t memory;          /* bytes per rank */
-    struct { struct job_border tp, pp, cp, ep; int64_t spares; } placement;
-    struct { char *directory; int64_t every, keep, resume; } checkpoint; /* directory NULL for run: jobs without one */
-    struct { int64_t max, window_ms, backoff_ms; } restart;
-    struct { int64_t time_ms, grace_ms; } limits; /* time 0 = none */
-    struct { char *key, *value; } *env;
+    int64_t cpus;   /* per rank */
+    int64_t memory; /* bytes per rank */
+    struct {
+        struct job_border tp, pp, cp, ep;
+        int64_t spares;
+    } placement;
+    struct {
+        char *directory;
+        int64_t every, keep, resume;
+    } checkpoint; /* directory NULL for run: jobs without one */
+    struct {
+        int64_t max, window_ms, backoff_ms;
+    } restart;
+    struct {
+        int64_t time_ms, grace_ms;
+    } limits; /* time 0 = none */
+    struct {
+        char *key, *value;
+    } * env;
     size_t n_env;
     char *notify_url; /* or NULL */
     unsigned notify_on;

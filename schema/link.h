@@ -13,11 +13,13 @@
 #include "common/err.h"
 #include "schema/states.h"
 
-#define LINK_VERSION 1
-#define LINK_NODE_NAME_MAX 63
+#define LINK_VERSION            1
+#define LINK_NODE_NAME_MAX      63
 #define LINK_RANKS_PER_NODE_MAX 1024
 
-struct link_rank_slot { int64_t rank, slot; };
+struct link_rank_slot {
+    int64_t rank, slot;
+};
 
 struct link_map_node {
     char *node, *addr;
@@ -64,7 +66,10 @@ struct link_report {
     size_t n_ranks;
 };
 
-struct link_gpu { int64_t index, memory; char name[64], uuid[64]; };
+struct link_gpu {
+    int64_t index, memory;
+    char name[64], uuid[64];
+};
 
 struct link_inventory {
     int64_t slots, cores, memory;

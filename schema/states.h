@@ -5,26 +5,54 @@
 #include <stdbool.h>
 
 enum job_state {
-    JOB_PENDING, JOB_HELD, JOB_STARTING, JOB_RUNNING, JOB_RESTARTING, JOB_PREEMPTED,
-    JOB_COMPLETED, JOB_FAILED, JOB_CANCELLED, JOB_STATE_COUNT
+    JOB_PENDING,
+    JOB_HELD,
+    JOB_STARTING,
+    JOB_RUNNING,
+    JOB_RESTARTING,
+    JOB_PREEMPTED,
+    JOB_COMPLETED,
+    JOB_FAILED,
+    JOB_CANCELLED,
+    JOB_STATE_COUNT
 };
 enum attempt_state {
     ATTEMPT_PREPARING, /* shims are asked to come up */
     ATTEMPT_LAUNCHING, /* all ready; go is ordered, not all ranks run yet */
     ATTEMPT_RUNNING,
-    ATTEMPT_STOPPING,  /* every node is told to stop, some still have processes */
+    ATTEMPT_STOPPING, /* every node is told to stop, some still have processes */
     ATTEMPT_ENDED,
     ATTEMPT_STATE_COUNT
 };
 enum attempt_outcome {
-    OUTCOME_NONE, OUTCOME_COMPLETED,
-    OUTCOME_FAILED,    /* the job's own error: charged */
-    OUTCOME_NODE,      /* node or shim lost, refused to prepare: not charged */
-    OUTCOME_DRAINED, OUTCOME_PREEMPTED, OUTCOME_CANCELLED, OUTCOME_TIME_LIMIT, OUTCOME_HELD, OUTCOME_COUNT
+    OUTCOME_NONE,
+    OUTCOME_COMPLETED,
+    OUTCOME_FAILED, /* the job's own error: charged */
+    OUTCOME_NODE,   /* node or shim lost, refused to prepare: not charged */
+    OUTCOME_DRAINED,
+    OUTCOME_PREEMPTED,
+    OUTCOME_CANCELLED,
+    OUTCOME_TIME_LIMIT,
+    OUTCOME_HELD,
+    OUTCOME_COUNT
 };
-enum node_state { NODE_UP, NODE_SUSPECT, NODE_DOWN, NODE_DRAINING, NODE_DRAINED, NODE_UNKNOWN, NODE_STATE_COUNT };
+enum node_state {
+    NODE_UP,
+    NODE_SUSPECT,
+    NODE_DOWN,
+    NODE_DRAINING,
+    NODE_DRAINED,
+    NODE_UNKNOWN,
+    NODE_STATE_COUNT
+};
 enum report_phase {
-    REPORT_PREPARING, REPORT_READY, REPORT_REFUSED, REPORT_RUNNING, REPORT_STOPPING, REPORT_GONE, REPORT_LOST,
+    REPORT_PREPARING,
+    REPORT_READY,
+    REPORT_REFUSED,
+    REPORT_RUNNING,
+    REPORT_STOPPING,
+    REPORT_GONE,
+    REPORT_LOST,
     REPORT_PHASE_COUNT
 };
 enum order_phase { ORDER_PREPARE, ORDER_GO, ORDER_STOP, ORDER_PHASE_COUNT };

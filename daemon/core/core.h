@@ -15,16 +15,19 @@
 struct core;
 
 struct core_config {
-    uint64_t seed;                 /* tokens and jitter */
-    int64_t suspect_after_ms;      /* 2,500: without heartbeat or link */
-    int64_t down_after_ms;         /* 5,000 */
-    int64_t settle_ms;             /* after a start: nodes stay `unknown`, nothing is evicted, until they reported or this passed (10,000) */
-    int64_t prepare_timeout_ms;    /* 15,000: a node that is not ready by then is replaced */
-    int64_t checkpoint_wait_ms;    /* 30,000: how long a drain without deadline waits for the asked checkpoint */
+    uint64_t seed;            /* tokens and jitter */
+    int64_t suspect_after_ms; /* 2,500: without heartbeat or link */
+    int64_t down_after_ms;    /* 5,000 */
+    int64_t
+        settle_ms; /* after a start: nodes stay `unknown`, nothing is evicted, until they reported or this passed (10,000) */
+    int64_t prepare_timeout_ms; /* 15,000: a node that is not ready by then is replaced */
+    int64_t checkpoint_wait_ms; /* 30,000: how long a drain without deadline waits for the asked checkpoint */
 };
 void core_config_defaults(struct core_config *config);
 
-struct core_time { int64_t now_ms, mono_ms; };
+struct core_time {
+    int64_t now_ms, mono_ms;
+};
 
 struct core *core_new(const struct core_config *config, struct core_time t);
 void core_free(struct core *core);
@@ -42,20 +45,21 @@ enum core_refusal { CORE_OK, CORE_NO_SUCH, CORE_REFUSED, CORE_INVALID };
 struct core_submit {
     const char *key, *user, *cwd; /* key may be NULL */
     int64_t uid, gid;
-    struct job_spec *spec;        /* taken over on success */
+    struct job_spec *spec; /* taken over on success */
 };
 /* *id: the job's id; the same key gives the same id again (then spec is freed). Refuses two live jobs with one checkpoint directory. */
 int core_submit(struct core *core, struct core_time t, const struct core_submit *request, int64_t *id,
                 enum core_refusal *why, struct err *err);
 
 enum core_job_verb { CORE_CANCEL, CORE_HOLD, CORE_RELEASE, CORE_REQUEUE };
-int core_job_request(struct core *core, struct core_time t, int64_t id, enum core_job_verb verb, const char *who,
-                     enum core_refusal *why, struct err *err);
+int core_job_request(struct core *core, struct core_time t, int64_t id, enum core_job_verb verb,
+                     const char *who, enum core_refusal *why, struct err *err);
 
 /* deadline_ms: UTC, 0 = none. `now`: do not wait for a checkpoint. */
-int core_drain(struct core *core, struct core_time t, const char *node, const char *reason, int64_t deadline_ms, bool now,
-               enum core_refusal *why, struct err *err);
-int core_undrain(struct core *core, struct core_time t, const char *node, enum core_refusal *why, struct err *err);
+int core_drain(struct core *core, struct core_time t, const char *node, const char *reason,
+               int64_t deadline_ms, bool now, enum core_refusal *why, struct err *err);
+int core_undrain(struct core *core, struct core_time t, const char *node, enum core_refusal *why,
+                 struct err *err);
 
 /* ---- what nodes say ---- */
 struct core_hello {
@@ -67,8 +71,10 @@ struct core_hello {
 void core_node_hello(struct core *core, struct core_time t, const struct core_hello *hello);
 void core_node_heartbeat(struct core *core, struct core_time t, const char *node);
 void core_node_link_lost(struct core *core, struct core_time t, const char *node);
-void core_node_report(struct core *core, struct core_time t, const char *node, const struct link_report *report);
-void core_node_progress(struct core *core, struct core_time t, const char *node, const struct link_progress *progress);
+void core_node_report(struct core *core, struct core_time t, const char *node,
+                      const struct link_report *report);
+void core_node_progress(struct core *core, struct core_time t, const char *node,
+                        const struct link_progress *progress);
 
 /* ---- time ---- */
 /* Fires due timers and places what can be placed. Call after each batch of events. */
@@ -78,24 +84,32 @@ int64_t core_next_wakeup(const struct core *core);
 
 /* ---- what changed since the last core_changes_clear; pointers are valid until the next call that changes the core ---- */
 struct core_changes {
-    const struct job_record *const *jobs;          size_t n_jobs;
-    const struct attempt_record *const *attempts;  size_t n_attempts;
-    const struct node_record *const *nodes;        size_t n_nodes;
-    const struct event_record *events;             size_t n_events;
-    const struct checkpoint_record *checkpoints;   size_t n_checkpoints;
-    const char *const *order_nodes;                size_t n_order_nodes; /* nodes whose desired set changed */
-    int64_t next_job, next_event;                  /* to be stored too */
+    const struct job_record *const *jobs;
+    size_t n_jobs;
+    const struct attempt_record *const *attempts;
+    size_t n_attempts;
+    const struct node_record *const *nodes;
+    size_t n_nodes;
+    const struct event_record *events;
+    size_t n_events;
+    const struct checkpoint_record *checkpoints;
+    size_t n_checkpoints;
+    const char *const *order_nodes;
+    size_t n_order_nodes;         /* nodes whose desired set changed */
+    int64_t next_job, next_event; /* to be stored too */
 };
 const struct core_changes *core_changes(struct core *core);
 void core_changes_clear(struct core *core);
 
 /* ---- reading ---- */
 const struct job_record *core_job(const struct core *core, int64_t id);
-const struct attempt_record *core_attempt(const struct core *core, int64_t job, int64_t number); /* number 0 = newest */
+const struct attempt_record *core_attempt(const struct core *core, int64_t job,
+                                          int64_t number); /* number 0 = newest */
 const struct node_record *core_node(const struct core *core, const char *name);
 /* Walks in id order (jobs) or numeric name order (nodes); fn returns false to stop. */
 void core_each_job(const struct core *core, bool (*fn)(void *ctx, const struct job_record *job), void *ctx);
-void core_each_node(const struct core *core, bool (*fn)(void *ctx, const struct node_record *node), void *ctx);
+void core_each_node(const struct core *core, bool (*fn)(void *ctx, const struct node_record *node),
+                    void *ctx);
 /* Slots of the node that no attempt holds. */
 int64_t core_node_free_slots(const struct core *core, const char *name);
 /* Effective training time ratio of the job so far: productive / (time since its first start); NaN before. */

@@ -13,16 +13,16 @@ struct placement_node {
     bool gpu;
     const int64_t *free_slots; /* ascending */
     size_t n_free;
-    int64_t slots;             /* all slots it has, also when taken or down: for "never fits" */
+    int64_t slots;               /* all slots it has, also when taken or down: for "never fits" */
     int64_t free_memory, memory; /* bytes: left and in all */
-    bool usable;               /* up, not draining, not avoided */
+    bool usable;                 /* up, not draining, not avoided */
 };
 
 enum placement_result { PLACEMENT_OK, PLACEMENT_WAITS, PLACEMENT_NEVER };
 
 /* Fills ranks[0..spec->ranks-1] (caller's array). On WAITS and NEVER `why` has the sentence. */
-enum placement_result placement_find(const struct job_spec *spec, const struct placement_node *nodes, size_t n_nodes,
-                                     struct placed_rank *ranks, struct err *why);
+enum placement_result placement_find(const struct job_spec *spec, const struct placement_node *nodes,
+                                     size_t n_nodes, struct placed_rank *ranks, struct err *why);
 
 /* Compares names with numbers as numbers: node2 < node10. */
 int placement_name_compare(const char *a, const char *b);

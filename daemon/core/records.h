@@ -13,35 +13,41 @@
 #include "schema/states.h"
 
 /* Lost time by cause, milliseconds. */
-struct lost_time { int64_t detect, stop, place, load, replay; };
+struct lost_time {
+    int64_t detect, stop, place, load, replay;
+};
 
 /* What the ranks said of themselves (rank 0's word wins for step and loss). */
 struct job_progress {
-    int64_t step, steps;      /* -1 = not said */
+    int64_t step, steps;                 /* -1 = not said */
     double loss, tokens_per_second, mfu; /* NaN = not said */
     char phase[32], status[128];
-    int64_t checkpoint_step;  /* newest durable; -1 = none */
+    int64_t checkpoint_step; /* newest durable; -1 = none */
     int64_t checkpoint_ms, checkpoint_bytes;
     int64_t updated_ms;
 };
 
-struct placed_rank { int64_t rank; char node[LINK_NODE_NAME_MAX + 1]; int64_t slot, tp, pp, cp, dp; };
+struct placed_rank {
+    int64_t rank;
+    char node[LINK_NODE_NAME_MAX + 1];
+    int64_t slot, tp, pp, cp, dp;
+};
 
 struct job_record {
     int64_t id;
-    int64_t rev;              /* grows with every change, for long polls; not stored progress-only */
-    char *key;                /* idempotency key of the submit, or NULL */
-    char *user, *cwd, *yaml;  /* yaml: the spec as completed by job_spec_to_yaml */
+    int64_t rev;             /* grows with every change, for long polls; not stored progress-only */
+    char *key;               /* idempotency key of the submit, or NULL */
+    char *user, *cwd, *yaml; /* yaml: the spec as completed by job_spec_to_yaml */
     int64_t uid, gid;
-    struct job_spec *spec;    /* parsed from yaml */
+    struct job_spec *spec; /* parsed from yaml */
     enum job_state state;
-    char *reason;             /* one sentence: why it is in this state; never NULL */
-    int64_t attempt;          /* number of the newest attempt, 0 = none yet */
-    int64_t restarts;         /* charged restarts in the window are counted from the attempts */
+    char *reason;     /* one sentence: why it is in this state; never NULL */
+    int64_t attempt;  /* number of the newest attempt, 0 = none yet */
+    int64_t restarts; /* charged restarts in the window are counted from the attempts */
     bool cancel_requested, hold_requested;
-    int64_t not_before_ms;    /* backoff: no attempt before this time */
+    int64_t not_before_ms; /* backoff: no attempt before this time */
     int64_t submitted_ms, started_ms, ended_ms;
-    int64_t productive_ms;    /* time with steps that count, over all attempts (for ETTR) */
+    int64_t productive_ms; /* time with steps that count, over all attempts (for ETTR) */
     struct lost_time lost;
     struct job_progress progress;
     int64_t first_failure_rank; /* of the newest failed attempt; -1 = none */
@@ -52,46 +58,49 @@ struct attempt_record {
     int64_t job, number;
     enum attempt_state state;
     enum attempt_outcome outcome;
-    char *reason;             /* sentence: why it ended or is stopping; never NULL */
-    char token[33];           /* fencing secret of the attempt */
+    char *reason;                  /* sentence: why it ended or is stopping; never NULL */
+    char token[33];                /* fencing secret of the attempt */
     struct placed_rank *placement; /* world entries, by rank */
     size_t world;
     int64_t created_ms, running_ms, failed_ms, ended_ms; /* failed_ms: first sign of trouble */
-    int64_t from_step, to_step;    /* resumed at, newest step seen; -1 unknown */
-    struct lost_time lost;         /* lost before this attempt trained again */
-    int64_t checkpoint_request;    /* counter sent in orders */
+    int64_t from_step, to_step;                          /* resumed at, newest step seen; -1 unknown */
+    struct lost_time lost;                               /* lost before this attempt trained again */
+    int64_t checkpoint_request;                          /* counter sent in orders */
     /* Newest committed report of each node, in node_rank order. */
     struct attempt_node {
         char node[LINK_NODE_NAME_MAX + 1];
         bool reported;
         struct link_report report;
-    } *nodes;
+    } * nodes;
     size_t n_nodes;
 };
 
 struct node_record {
     char name[LINK_NODE_NAME_MAX + 1];
     enum node_state state;
-    char *reason;             /* never NULL */
+    char *reason; /* never NULL */
     int64_t since_ms;
     bool drain_requested;
     bool drain_now;
     int64_t drain_deadline_ms; /* UTC; 0 = none */
     struct link_inventory inventory;
     char boot[40];
-    bool connected;           /* not stored */
-    int64_t heartbeat_ms;     /* not stored */
+    bool connected;       /* not stored */
+    int64_t heartbeat_ms; /* not stored */
 };
 
 struct event_record {
-    int64_t id;               /* given by the core, growing by one */
+    int64_t id; /* given by the core, growing by one */
     int64_t time_ms;
-    char kind[32];            /* e.g. submitted, placed, running, rank_exited, restarting, completed, node_down, drain … */
+    char kind
+        [32]; /* e.g. submitted, placed, running, rank_exited, restarting, completed, node_down, drain … */
     int64_t job, attempt, rank; /* 0, 0, -1 = none */
     char node[LINK_NODE_NAME_MAX + 1];
-    char *text;               /* a sentence */
+    char *text; /* a sentence */
 };
 
-struct checkpoint_record { int64_t job, step, attempt, time_ms, bytes; };
+struct checkpoint_record {
+    int64_t job, step, attempt, time_ms, bytes;
+};
 
 #endif
