@@ -37,8 +37,7 @@ run belay nodes
 
 say "the job: a small GPT-2 on the licence texts of this system ($(wc -c <corpus.txt) bytes), 4 ranks of data parallelism"
 run belay validate quickstart.yaml
-job=$(belay submit quickstart.yaml)
-echo "job $job"
+job=quickstart # a live job may be called by its name
 
 # Halfway a rank is killed; later a node that the job uses is drained.
 sabotage() {
@@ -56,9 +55,10 @@ sabotage() {
 say "training, live (a rank will be killed at step 100, a node drained at step 150)"
 sabotage & saboteur=$!
 follow=0
-run belay status "$job" --follow || follow=$?
-wait "$saboteur"; saboteur=
+run belay run quickstart.yaml || follow=$?
+job=$(belay status --all -o json | value 0.id)
 [ "$follow" -eq 0 ] || { belay describe "$job"; exit 1; }
+wait "$saboteur"; saboteur=
 
 say "what happened"
 run belay events --job "$job"

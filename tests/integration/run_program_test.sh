@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Programs of any kind through `run:`: MPI and torch.distributed unchanged, stubborn grandchildren, first failing ranks.
+. "$(dirname "$0")/../lib.sh"
+plan 26
+programs=$(cd "$(dirname "$0")/../programs" && pwd)
+cd "$SCRATCH" || exit 1
+
+spec() { # spec NAME RANKS COMMAND...: a run: job with restarts off and a short grace
+  local name=$1 ranks=$2; shift 2
+  printf 'name: %s\nrun:\n  ranks: %s\n  command:\n' "$name" "$ranks"
+  printf '    - "%s"\n' "$@"
+  printf 'resources: {device: cpu, cpus: 1, memory: 64MiB}\nrestart: {max: 0}\nlimits: {grace: 1s}\n'
+}
+start() { local name=$1; spec "$@" >"$name.yaml"; belay submit "$name.yaml"; }
+seconds_until_left_running() { # JOB: milliseconds until the job is no longer running
+  local from; from=$(date +%s%N)
+  until_true 10 left_running "$1"
+  echo $(( ($(date +%s%N) - from) / 1000000 ))
+}
+left_running() { ! job_is "$1" running; }
+no_process_of() { [ -z "$(processes_with "BELAY_JOB_ID=$1")" ]; }
+
+ok "two nodes with two slots" belay up --nodes 2 --slots 2 >/dev/null || exit 1
+
+# --- MPI
+spec mpi 4 "$BELAY_TEST_PROGRAMS/mpi_ring" >mpi.yaml
+belay run mpi.yaml --all-ranks >mpi.out 2>&1
+is "an MPI program (send, receive, allreduce) over 4 ranks on 2 nodes exits 0" $? 0
+id=$(belay status --all -o json | json .0.id)
+is "it ran on both nodes" "$(belay describe "$id" -o json | perl -MJSON::PP -e 'local $/; my %n; $n{$_->{node}}++ for @{decode_json(<STDIN>)->{attempts}[0]{placement}}; print join ",", map {"$_:$n{$_}"} sort keys %n')" "node0:2,node1:2"
+like "MPI_COMM_WORLD had 4 ranks" "$(cat mpi.out)" "size 4"
+
+# --- torch.distributed
+if /usr/bin/python3 -c 'import torch.distributed' 2>/dev/null; then
+  spec gloo 4 /usr/bin/python3 "$programs/gloo.py" >gloo.yaml
+  belay run gloo.yaml --all-ranks >gloo.out 2>&1
+  is "a torch.distributed gloo program starts unchanged" $? 0
+  like "its all_reduce saw every rank" "$(cat gloo.out)" "sum 6"
+else
+  skip "a torch.distributed gloo program starts unchanged" "python3-torch is not installed"
+  skip "its all_reduce saw every rank" "python3-torch is not installed"
+fi
+
+# --- no process survives
+id=$(start stubborn 1 "$programs/stubborn.sh" "$SCRATCH/s")
+ok "a rank with a setsid grandchild that ignores SIGTERM runs" until_true 20 test -s s.grandchild
+ok "cancel is accepted" belay cancel "$id" >/dev/null
+ok "the job is cancelled" until_true 20 job_is "$id" cancelled
+ok "no process of it is left" no_process_of "$id"
+ok "the grandchild is gone" test ! -e "/proc/$(cat s.grandchild)"
+
+# --- first failing rank, within a second
+fails() { # NAME MODE RANK EXPECTED-WORDS
+  local name=$1 mode=$2 rank=$3 words=$4 id ms
+  id=$(start "$name" 4 "$BELAY_TEST_PROGRAMS/mpi_fail" "$mode" "$rank" "$SCRATCH/$name.go")
+  until_true 30 job_is "$id" running
+  until_true 20 test -e "$SCRATCH/$name.go.ready"
+  : >"$SCRATCH/$name.go"
+  ms=$(seconds_until_left_running "$id")
+  ok "$name: the job leaves running within a second ($ms ms)" test "$ms" -le 1000
+  until_true 20 job_ended "$id"
+  is "$name: the job failed" "$(job "$id" .state)" failed
+  is "$name: the first failing rank is named" "$(job "$id" .first_failure)" "$rank"
+  like "$name: in words" "$(job "$id" .reason)" "$words"
+}
+fails exit0 exit0 2 "rank 2 .*before it finished"
+fails exit1 exit1 1 "rank 1 .*exit(ed with| code) 1"
+fails segv segv 3 "rank 3 .*SIGSEGV"
+
+# --- plain programs may end at different times
+id=$(start plain 3 /bin/bash -c 'sleep 0.\$RANK; exit 0')
+until_true 20 job_ended "$id"
+is "ranks of a plain program may end with 0 at different times" "$(job "$id" .state)" completed
+
+# --- completion is completion, failure is failure
+spec one 1 /bin/true >one.yaml
+belay run one.yaml >/dev/null 2>&1
+is "belay run exits 0 with the program" $? 0
+spec two 1 /bin/false >two.yaml
+belay run two.yaml >/dev/null 2>&1
+is "belay run exits 1 when the job failed" $? 1
