@@ -32,7 +32,7 @@ struct link_map_node {
 struct link_order {
     int64_t job, attempt;
     enum order_phase phase;
-    char *token, *name, *user, *cwd, *spec, *device, *reason;
+    char *token, *name, *user, *cwd, *spec, *device, *reason; /* device: cpu, gpu, or auto = what the node has */
     int64_t uid, gid;
     char **argv; /* NULL-terminated */
     size_t argc;
@@ -84,6 +84,8 @@ struct link_progress {
     json_t *values; /* object of strings */
 };
 
+/* type_or_null: the "t" of the message; NULL for an element of a list. Texts that are not UTF-8 are sent with '?' in place of the
+ * wrong bytes. */
 json_t *link_order_encode(const struct link_order *order, const char *type_or_null);
 int link_order_decode(const json_t *obj, struct link_order *out, struct err *err);
 void link_order_clear(struct link_order *order);
@@ -91,12 +93,14 @@ void link_order_clear(struct link_order *order);
 json_t *link_report_encode(const struct link_report *report, const char *type_or_null);
 int link_report_decode(const json_t *obj, struct link_report *out, struct err *err);
 void link_report_clear(struct link_report *report);
+/* Replaces *to (zeroed or valid) by a deep copy. */
 void link_report_copy(struct link_report *to, const struct link_report *from);
 
 json_t *link_inventory_encode(const struct link_inventory *inventory);
 int link_inventory_decode(const json_t *obj, struct link_inventory *out, struct err *err);
 void link_inventory_clear(struct link_inventory *inventory);
 
+/* Encoding puts "t" itself and copies the values; decoding shares them with obj (a reference, not a copy). */
 json_t *link_progress_encode(const struct link_progress *progress);
 int link_progress_decode(const json_t *obj, struct link_progress *out, struct err *err);
 void link_progress_clear(struct link_progress *progress);
