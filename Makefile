@@ -161,7 +161,9 @@ build-tests: all $(UNIT) $(DOUBLE) $(TOOLS)
 TESTS ?= $(UNIT) $(DOUBLE) $(INTEGRATION)
 # check installs what is missing, then runs itself again so that pkg-config sees it.
 check: deps
-	@$(MAKE) --no-print-directory $(if $(SANITIZER),,lint) check-run
+	@$(MAKE) --no-print-directory -j$$(nproc) build-tests
+	@$(if $(SANITIZER),,$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target lint)
+	@$(MAKE) --no-print-directory check-run
 check-run: build-tests
 	@prove --timer --exec 'bash tests/run-one.sh' $(TESTS)
 unit: build-tests
