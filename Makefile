@@ -88,7 +88,7 @@ $(BUILD)/obj/%.o: %.c
 $(BUILD)/gen/migrations.inc: $(sort $(wildcard schema/sql/*.sql)) tools/embed-sql.sh
 	@mkdir -p $(@D)
 	@bash tools/embed-sql.sh $(sort $(wildcard schema/sql/*.sql)) >$@
-$(BUILD)/obj/daemon/%.o: | $(BUILD)/gen/migrations.inc
+$(BUILD)/obj/daemon/store.o: $(BUILD)/gen/migrations.inc
 
 # ---- programs ----------------------------------------------------------------------------------------------------------
 PROGRAMS := belayd belay-agent belay-shim belay-train belay
