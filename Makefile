@@ -197,6 +197,13 @@ deps:
 demo: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@bash examples/demo.sh
+# tests/bench/bench_NAME.c: a measurement of its own over the runtime.
+$(BUILD)/obj/tests/bench/%.o: CFLAGS_ALL += $(KERNEL_CFLAGS)
+$(BUILD)/tests/bench/%: $(BUILD)/obj/tests/bench/%.o $(call archives,runtime)
+	@mkdir -p $(@D)
+	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_runtime) -o $@
+bench-step: $(BUILD)/tests/bench/bench_train_step
+	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$$(nproc)} $<
 bench: all
 	@bash tests/bench/run.sh
 install: all
@@ -218,5 +225,5 @@ help:
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: all check check-run unit build-tests lint lint-format lint-banned lint-cppcheck format deps demo bench install uninstall clean help
+.PHONY: all check check-run unit build-tests bench-step lint lint-format lint-banned lint-cppcheck format deps demo bench install uninstall clean help
 .SECONDARY:
