@@ -1,0 +1,50 @@
+/* host: see host.h. */
+#include "runtime/host.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "kernels/kernels.h"
+
+#define PEAK_SIZE    768 /* three matrices of 2.25 MiB: large enough for the full rate, 0.9 GFLOP a product */
+#define PEAK_SECONDS 0.15
+
+int host_set_threads(int local_ranks)
+{
+    const char *given = getenv("OMP_NUM_THREADS");
+    if (given && *given)
+        return omp_get_max_threads(); /* libgomp has read it */
+    cpu_set_t cores;
+    int usable = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    int threads = usable / local_ranks > 1 ? usable / local_ranks : 1;
+    char text[16];
+    (void)snprintf(text, sizeof text, "%d", threads); /* always fits */
+    (void)setenv("OMP_NUM_THREADS", text,
+                 1); /* OpenBLAS reads it; without memory for this nothing else would work */
+    omp_set_num_threads(threads);
+    return threads;
+}
+
+double host_gemm_peak(void)
+{
+    const size_t n = PEAK_SIZE;
+    real *a = kernel_alloc(3 * n * n);
+    if (!a)
+        return 0;
+    struct kernel_matrix x = {.data = a, .stride = n}, y = {.data = a + n * n, .stride = n};
+    for (size_t i = 0; i < 2 * n * n; i++)
+        a[i] = (real)(i % 7);
+    double best = 0, begin = clock_monotonic_s(), now = begin;
+    do {
+        double before = now;
+        kernel_gemm(n, n, n, x, y, false, a + 2 * n * n, n);
+        now = clock_monotonic_s();
+        double rate = 2.0 * (double)n * (double)n * (double)n / (now - before);
+        best = rate > best ? rate : best;
+    } while (now - begin < PEAK_SECONDS);
+    kernel_free(a);
+    return best;
+}

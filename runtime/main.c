@@ -1,0 +1,154 @@
+/* belay-train: the bundled transformer runtime, one process per rank. Runs alone, under mpirun, and as a belay job. */
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fsutil.h"
+#include "common/log.h"
+#include "runtime/comm.h"
+#include "runtime/data.h"
+#include "runtime/exits.h"
+#include "runtime/signals.h"
+#include "runtime/train.h"
+#include "schema/job.h"
+
+static const char usage[] =
+    "usage: belay-train [--job FILE | FILE] [--set KEY=VALUE]...\n"
+    "       belay-train --tokenize TEXT TOKENS.bin\n"
+    "\n"
+    "Trains what the job file says (its train: section), alone or as one of the ranks that mpirun or belay "
+    "started.\n"
+    "Without a file it takes $BELAY_JOB_FILE.\n"
+    "\n"
+    "  --job FILE         the job file (YAML, docs/job-file.md); - reads standard input\n"
+    "  --set KEY=VALUE    replaces one field of it, e.g. --set train.steps=40\n"
+    "  --tokenize T B     writes the bytes of text T as token file B, and ends\n"
+    "  --help, --version\n"
+    "\n"
+    "Exit codes: 0 finished, or stopped by SIGTERM after a checkpoint; 1 error; 2 bad usage or job file; 93 "
+    "the job can never\n"
+    "work like this; 94 loss or gradient not finite; 95 superseded by a newer attempt. SIGUSR1 saves a "
+    "checkpoint now.\n";
+
+struct options {
+    const char *job;
+    const char *tokenize;
+    const char **sets;
+    size_t n_sets;
+};
+
+enum { OPT_JOB = 256, OPT_SET, OPT_TOKENIZE, OPT_HELP, OPT_VERSION };
+
+static const struct option long_options[] = {
+    {"job", required_argument, NULL, OPT_JOB},           {"set", required_argument, NULL, OPT_SET},
+    {"tokenize", required_argument, NULL, OPT_TOKENIZE}, {"help", no_argument, NULL, OPT_HELP},
+    {"version", no_argument, NULL, OPT_VERSION},         {NULL, 0, NULL, 0}};
+
+/* -1 = go on, else the exit code to end with. */
+static int apply_option(int option, struct options *o)
+{
+    switch (option) {
+    case OPT_JOB:
+        o->job = optarg;
+        return -1;
+    case OPT_SET:
+        o->sets[o->n_sets++] = optarg;
+        return -1;
+    case OPT_TOKENIZE:
+        o->tokenize = optarg;
+        return -1;
+    case OPT_HELP:
+        return fputs(usage, stdout) < 0 ? EXIT_ERROR : EXIT_DONE;
+    case OPT_VERSION:
+        return puts("belay-train " BELAY_VERSION) < 0 ? EXIT_ERROR : EXIT_DONE;
+    default: /* getopt has said what is wrong */
+        (void)fputs("Try belay-train --help.\n", stderr);
+        return EXIT_BAD_CONFIG;
+    }
+}
+
+static int parse_options(int argc, char **argv, struct options *o)
+{
+    int option, code = -1;
+    o->sets = mem_zero((size_t)argc, sizeof *o->sets);
+    while (code < 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
+        code = apply_option(option, o);
+    if (code >= 0)
+        return code;
+    if (!o->tokenize && !o->job && optind < argc)
+        o->job = argv[optind++];
+    if (!o->tokenize && optind < argc) {
+        log_error("one job file is enough; \"%s\" is one too many", argv[optind]);
+        return EXIT_BAD_CONFIG;
+    }
+    return -1;
+}
+
+static int tokenize(const char *text, int argc, char **argv)
+{
+    struct err err;
+    if (optind != argc - 1) {
+        log_error("--tokenize needs the text and one name for the token file");
+        return EXIT_BAD_CONFIG;
+    }
+    if (data_tokenize(text, argv[optind], &err) == 0)
+        return EXIT_DONE;
+    log_error("%s", err.text);
+    return EXIT_ERROR;
+}
+
+/* Every rank reads the job file; when one of them cannot, all end alike. */
+static int load_job(const struct options *o, struct comm *comm, struct job_spec **spec)
+{
+    const char *path = o->job ? o->job : getenv("BELAY_JOB_FILE");
+    struct job_diagnostics *diagnostics = mem_zero(1, sizeof *diagnostics);
+    int code = 0;
+    if (!path) {
+        code = EXIT_BAD_CONFIG;
+        if (comm_rank(comm) == 0)
+            log_error("no job file given; write belay-train FILE, or see belay-train --help");
+    } else if (job_spec_load(path, o->sets, o->n_sets, spec, diagnostics) != 0) {
+        code = EXIT_BAD_CONFIG;
+    }
+    int all = comm_max_int(comm, code);
+    size_t shown = diagnostics->count < JOB_DIAGNOSTICS_MAX ? diagnostics->count : JOB_DIAGNOSTICS_MAX;
+    for (size_t i = 0; i < shown && comm_rank(comm) == 0; i++)
+        (void)fprintf(stderr, "%s\n", diagnostics->text[i]);
+    if (code != 0 && comm_rank(comm) != 0 && shown > 0)
+        log_error("rank %d: %s", comm_rank(comm), diagnostics->text[0]);
+    free(diagnostics);
+    return all;
+}
+
+static int run(const struct options *o)
+{
+    struct err err;
+    struct job_spec *spec = NULL;
+    struct comm *comm = comm_open(&err);
+    if (!comm) {
+        log_error("%s", err.text);
+        return EXIT_BAD_CONFIG;
+    }
+    int code = load_job(o, comm, &spec);
+    if (code == 0)
+        code = train(spec, comm);
+    job_spec_free(spec);
+    comm_close(comm);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {.job = NULL};
+    log_program("belay-train");
+    signals_install();
+    if (setvbuf(stdout, NULL, _IOLBF, 0) != 0)
+        log_warn("standard output cannot be line-buffered; lines may come late");
+    int code = parse_options(argc, argv, &o);
+    if (code < 0)
+        code = o.tokenize ? tokenize(o.tokenize, argc, argv) : run(&o);
+    free(o.sets);
+    return code;
+}

@@ -1,0 +1,307 @@
+/* manifest: see manifest.h. The field "self" is the hash of the compact JSON text of everything else, in the order of the file. */
+#include "runtime/manifest.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/fsutil.h"
+#include "common/jsonx.h"
+
+#define MANIFEST_BYTES_MAX (256u << 20)
+#define COUNT_MAX          (1 << 24) /* tensors, files or slices that a reader accepts */
+
+/* Numbers of 64 bits go as decimal text: JSON readers keep only 53 bits. */
+static void set_u64(json_t *obj, const char *key, uint64_t value)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRIu64, value); /* always fits */
+    jsonx_set_str(obj, key, text);
+}
+
+static int get_u64(const json_t *obj, const char *key, uint64_t *out, struct err *err)
+{
+    const char *text;
+    char *end;
+    if (jsonx_str(obj, key, &text, err) != 0)
+        return -1;
+    *out = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end ? 0 : err_set(err, "\"%s\" is not a number", key);
+}
+
+static json_t *encode_state(const struct manifest_state *s)
+{
+    char stamp[CLOCK_UTC_SIZE];
+    json_t *obj = json_object(), *mesh = json_object(), *position = json_object();
+    jsonx_set(obj, "format", json_integer(MANIFEST_FORMAT));
+    jsonx_set_str(obj, "program", "belay-train " BELAY_VERSION);
+    jsonx_set_str(obj, "time", clock_format_utc(clock_utc_ms(), stamp));
+    jsonx_set_str(obj, "job", s->job);
+    jsonx_set(obj, "attempt", json_integer(s->attempt));
+    jsonx_set(obj, "step", json_integer(s->step));
+    jsonx_set(mesh, "dp", json_integer(s->dp));
+    jsonx_set(mesh, "pp", json_integer(s->pp));
+    jsonx_set(mesh, "cp", json_integer(s->cp));
+    jsonx_set(mesh, "tp", json_integer(s->tp));
+    jsonx_set(mesh, "ep", json_integer(s->ep));
+    jsonx_set(obj, "mesh", mesh);
+    set_u64(position, "samples", s->samples);
+    set_u64(position, "tokens", s->tokens);
+    set_u64(position, "seed", s->seed);
+    set_u64(position, "data_tokens", s->data_tokens);
+    set_u64(position, "data_fingerprint", s->data_fingerprint);
+    jsonx_set(obj, "position", position);
+    return obj;
+}
+
+static json_t *encode_files(const struct manifest *m)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < m->n_files; i++) {
+        json_t *obj = json_object();
+        jsonx_set_str(obj, "name", m->files[i].name);
+        set_u64(obj, "bytes", m->files[i].bytes);
+        jsonx_set_str(obj, "xxh3_128", m->files[i].hash);
+        json_array_append_new(array, obj);
+    }
+    return array;
+}
+
+static json_t *encode_slices(const struct manifest_tensor *t)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < t->n_slices; i++) {
+        const struct manifest_slice *s = &t->slices[i];
+        json_t *triple = json_array();
+        json_array_append_new(triple, json_integer((json_int_t)s->file));
+        json_array_append_new(triple, json_integer((json_int_t)s->from));
+        json_array_append_new(triple, json_integer((json_int_t)s->to));
+        json_array_append_new(array, triple);
+    }
+    return array;
+}
+
+static json_t *encode_tensors(const struct manifest *m)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < m->n_tensors; i++) {
+        const struct manifest_tensor *t = &m->tensors[i];
+        json_t *obj = json_object(), *shape = json_array();
+        for (size_t k = 0; k < t->dims; k++)
+            json_array_append_new(shape, json_integer((json_int_t)t->shape[k]));
+        jsonx_set_str(obj, "name", t->name);
+        jsonx_set_str(obj, "dtype", "F32");
+        jsonx_set(obj, "shape", shape);
+        jsonx_set(obj, "slices", encode_slices(t));
+        json_array_append_new(array, obj);
+    }
+    return array;
+}
+
+static void self_hash(const json_t *obj, char out[DIGEST_SIZE])
+{
+    char *text = json_dumps(obj, JSON_COMPACT);
+    if (!text)
+        abort(); /* out of memory: the object is valid */
+    digest_bytes(text, strlen(text), out);
+    free(text);
+}
+
+int manifest_write(const char *folder, const struct manifest *manifest, struct err *err)
+{
+    char hash[DIGEST_SIZE];
+    json_t *obj = encode_state(&manifest->state);
+    jsonx_set(obj, "files", encode_files(manifest));
+    jsonx_set(obj, "tensors", encode_tensors(manifest));
+    self_hash(obj, hash);
+    jsonx_set_str(obj, "self", hash);
+    char *text = json_dumps(obj, JSON_INDENT(1));
+    json_decref(obj);
+    if (!text)
+        abort(); /* as above */
+    char *path = str_printf("%s/%s", folder, MANIFEST_FILE_NAME);
+    int rc = fs_write_durable(path, text, strlen(text), 0644, err);
+    free(path);
+    free(text);
+    return rc;
+}
+
+static int decode_state(const json_t *obj, struct manifest_state *s, struct err *err)
+{
+    int64_t format;
+    const char *job;
+    const json_t *mesh = json_object_get(obj, "mesh"), *position = json_object_get(obj, "position");
+    if (jsonx_int(obj, "format", 1, MANIFEST_FORMAT, &format, err) != 0 ||
+        jsonx_str(obj, "job", &job, err) != 0 ||
+        jsonx_int(obj, "attempt", 0, INT64_MAX, &s->attempt, err) != 0 ||
+        jsonx_int(obj, "step", 0, INT64_MAX, &s->step, err) != 0 ||
+        jsonx_int(mesh, "dp", 1, COUNT_MAX, &s->dp, err) != 0 ||
+        get_u64(position, "samples", &s->samples, err) != 0 ||
+        get_u64(position, "tokens", &s->tokens, err) != 0 || get_u64(position, "seed", &s->seed, err) != 0 ||
+        get_u64(position, "data_tokens", &s->data_tokens, err) != 0 ||
+        get_u64(position, "data_fingerprint", &s->data_fingerprint, err) != 0)
+        return -1;
+    s->pp = jsonx_int_or(mesh, "pp", 1);
+    s->cp = jsonx_int_or(mesh, "cp", 1);
+    s->tp = jsonx_int_or(mesh, "tp", 1);
+    s->ep = jsonx_int_or(mesh, "ep", 1);
+    (void)snprintf(s->job, sizeof s->job, "%s", job); /* a longer name would only compare as different */
+    return 0;
+}
+
+/* Copies a name that must fit and must not lead out of the folder. */
+static int copy_name(const char *name, char *out, size_t size, struct err *err)
+{
+    if (!*name || strlen(name) >= size || strchr(name, '/') || name[0] == '.')
+        return err_set(err, "the name \"%.80s\" is not allowed", name);
+    memcpy(out, name, strlen(name) + 1);
+    return 0;
+}
+
+static int get_array(const json_t *obj, const char *key, json_t **out, size_t *count, struct err *err)
+{
+    if (jsonx_array(obj, key, out, err) != 0)
+        return -1;
+    *count = json_array_size(*out);
+    return *count <= COUNT_MAX ? 0 : err_set(err, "\"%s\" has %zu entries", key, *count);
+}
+
+static int decode_files(const json_t *obj, struct manifest *m, struct err *err)
+{
+    json_t *array;
+    size_t count;
+    if (get_array(obj, "files", &array, &count, err) != 0)
+        return -1;
+    m->files = mem_zero(count, sizeof *m->files);
+    m->n_files = count;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *file = json_array_get(array, i);
+        struct manifest_file *f = &m->files[i];
+        const char *name, *hash;
+        if (jsonx_str(file, "name", &name, err) != 0 || copy_name(name, f->name, sizeof f->name, err) != 0 ||
+            get_u64(file, "bytes", &f->bytes, err) != 0 || jsonx_str(file, "xxh3_128", &hash, err) != 0)
+            return -1;
+        (void)snprintf(f->hash, sizeof f->hash, "%s", hash); /* a cut hash would not compare as equal */
+    }
+    return 0;
+}
+
+static int decode_slice(const json_t *triple, const struct manifest *m, size_t at, struct manifest_slice *out)
+{
+    json_int_t file = json_integer_value(json_array_get(triple, 0)),
+               from = json_integer_value(json_array_get(triple, 1)),
+               to = json_integer_value(json_array_get(triple, 2));
+    if (json_array_size(triple) != 3 || file < 0 || (size_t)file >= m->n_files || from < 0 ||
+        (size_t)from != at || to <= from)
+        return -1;
+    *out = (struct manifest_slice){(size_t)file, (size_t)from, (size_t)to};
+    return 0;
+}
+
+/* The slices must follow each other without gap or overlap up to the last row. */
+static int decode_slices(const json_t *obj, const struct manifest *m, struct manifest_tensor *t,
+                         struct err *err)
+{
+    json_t *array;
+    size_t count, at = 0;
+    if (get_array(obj, "slices", &array, &count, err) != 0)
+        return -1;
+    t->slices = mem_zero(count, sizeof *t->slices);
+    t->n_slices = count;
+    for (size_t i = 0; i < count; i++) {
+        if (decode_slice(json_array_get(array, i), m, at, &t->slices[i]) != 0)
+            return err_set(err, "the slices of tensor %s do not follow each other", t->name);
+        at = t->slices[i].to;
+    }
+    return at == t->shape[0]
+               ? 0
+               : err_set(err, "the slices of tensor %s cover %zu of its %zu rows", t->name, at, t->shape[0]);
+}
+
+static int decode_tensor(const json_t *obj, const struct manifest *m, struct manifest_tensor *t,
+                         struct err *err)
+{
+    json_t *shape;
+    const char *name;
+    if (jsonx_str(obj, "name", &name, err) != 0 || copy_name(name, t->name, sizeof t->name, err) != 0 ||
+        get_array(obj, "shape", &shape, &t->dims, err) != 0)
+        return -1;
+    if (t->dims < 1 || t->dims > SAFETENSORS_DIMS)
+        return err_set(err, "tensor %s has %zu dimensions", t->name, t->dims);
+    for (size_t i = 0; i < t->dims; i++) {
+        json_int_t n = json_integer_value(json_array_get(shape, i));
+        if (n < 1)
+            return err_set(err, "tensor %s has a bad shape", t->name);
+        t->shape[i] = (size_t)n;
+    }
+    return decode_slices(obj, m, t, err);
+}
+
+static int decode_tensors(const json_t *obj, struct manifest *m, struct err *err)
+{
+    json_t *array;
+    size_t count;
+    if (get_array(obj, "tensors", &array, &count, err) != 0)
+        return -1;
+    m->tensors = mem_zero(count, sizeof *m->tensors);
+    m->n_tensors = count;
+    for (size_t i = 0; i < count; i++)
+        if (decode_tensor(json_array_get(array, i), m, &m->tensors[i], err) != 0)
+            return -1;
+    return 0;
+}
+
+static int check_self(json_t *obj, struct err *err)
+{
+    char told[DIGEST_SIZE], found[DIGEST_SIZE];
+    (void)snprintf(told, sizeof told, "%s",
+                   jsonx_str_or(obj, "self", "")); /* a cut hash would not compare as equal */
+    json_object_del(obj, "self");
+    self_hash(obj, found);
+    return strcmp(told, found) == 0 ? 0 : err_set(err, "its content does not match its own hash");
+}
+
+struct manifest *manifest_read(const char *folder, struct err *err)
+{
+    char *path = str_printf("%s/%s", folder, MANIFEST_FILE_NAME);
+    struct manifest *m = NULL;
+    json_t *obj = jsonx_read_file(path, MANIFEST_BYTES_MAX, err);
+    if (obj) {
+        m = mem_zero(1, sizeof *m);
+        if (check_self(obj, err) != 0 || decode_state(obj, &m->state, err) != 0 ||
+            decode_files(obj, m, err) != 0 || decode_tensors(obj, m, err) != 0) {
+            err_prefix(err, "%s", path);
+            manifest_free(m);
+            m = NULL;
+        }
+    }
+    json_decref(obj);
+    free(path);
+    return m;
+}
+
+void manifest_free(struct manifest *manifest)
+{
+    if (!manifest)
+        return;
+    for (size_t i = 0; i < manifest->n_tensors; i++)
+        free(manifest->tensors[i].slices);
+    free(manifest->tensors);
+    free(manifest->files);
+    free(manifest);
+}
+
+const struct manifest_tensor *manifest_find(const struct manifest *manifest, const char *name, size_t *hint)
+{
+    for (size_t i = 0; i < manifest->n_tensors; i++) {
+        size_t at = (*hint + i) % manifest->n_tensors;
+        if (strcmp(manifest->tensors[at].name, name) == 0) {
+            *hint = at + 1;
+            return &manifest->tensors[at];
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,195 @@
+/* metrics: see metrics.h. Writes go to a known offset, so a write that failed half-way is overwritten by the next one. */
+#include "runtime/metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/fsutil.h"
+#include "common/log.h"
+
+#define LINE_MAX_BYTES 4096 /* a row is about 150 */
+
+struct metrics {
+    char *path;
+    int fd;
+    off_t size;    /* bytes known to be written */
+    char *pending; /* rows still to be written, "" when none */
+    size_t pending_len;
+};
+
+/* A complete line without its newline; -1 at the end of the file or at a torn or overlong line. */
+static int read_line(FILE *in, char line[LINE_MAX_BYTES])
+{
+    if (!fgets(line, LINE_MAX_BYTES, in))
+        return -1;
+    size_t len = strlen(line);
+    if (len == 0 || line[len - 1] != '\n')
+        return -1;
+    line[len - 1] = 0;
+    return 0;
+}
+
+/* The step of a row; -1 when the line is not one. */
+static int64_t row_step(const char *line)
+{
+    char *end;
+    errno = 0;
+    long long step = strtoll(line, &end, 10);
+    return errno == 0 && end != line && *end == ',' && step > 0 ? step : -1;
+}
+
+/* Copies the rows up to `resumed`; returns the step of the last one. */
+static int64_t copy_rows(FILE *in, FILE *out, int64_t resumed)
+{
+    char line[LINE_MAX_BYTES];
+    int64_t last = 0, missing = 0;
+    while (last < resumed && read_line(in, line) == 0) {
+        int64_t step = row_step(line);
+        if (step <= last || step > resumed)
+            continue;
+        missing += step - last - 1;
+        last = step;
+        (void)fprintf(out, "%s\n", line); /* checked by finish() */
+    }
+    return missing == 0 ? last : last - missing;
+}
+
+static int keep_foreign(const char *path, struct err *err)
+{
+    char stamp[CLOCK_UTC_SIZE];
+    char *aside = str_printf("%s.%s.old", path, clock_format_utc(clock_utc_ms(), stamp));
+    int rc = 0;
+    if (rename(path, aside) != 0)
+        rc = err_sys(err, "cannot rename %s, which has other columns than this version writes", path);
+    else
+        log_warn("%s has other columns than this version writes; it is kept as %s", path, aside);
+    free(aside);
+    return rc;
+}
+
+/* Fills `out` with the header and what is to stay of the file at path. */
+static int refill(const char *path, FILE *out, int64_t resumed, struct err *err)
+{
+    char line[LINE_MAX_BYTES];
+    int64_t rows = 0;
+    FILE *in = fopen(path, "re");
+    if (!in && errno != ENOENT)
+        return err_sys(err, "cannot read %s", path);
+    (void)fprintf(out, "%s\n", METRICS_HEADER); /* checked by finish() */
+    if (in) {
+        bool known = read_line(in, line) == 0 && strcmp(line, METRICS_HEADER) == 0;
+        bool empty = !known && ftell(in) == 0;
+        if (known)
+            rows = copy_rows(in, out, resumed);
+        (void)fclose(in); /* only read from */
+        if (!known && !empty && keep_foreign(path, err) != 0)
+            return -1;
+    }
+    if (rows < resumed)
+        log_warn("%s holds only %" PRId64 " of the %" PRId64 " rows before the resumed step", path, rows,
+                 resumed);
+    return 0;
+}
+
+static int finish(FILE *out, const char *temporary, const char *path, off_t *size, struct err *err)
+{
+    bool good = fflush(out) == 0 && !ferror(out) && fsync(fileno(out)) == 0;
+    *size = ftello(out);
+    good = fclose(out) == 0 && good;
+    if (!good || rename(temporary, path) != 0)
+        return err_sys(err, "cannot write %s", path);
+    return 0;
+}
+
+static int rewrite(const char *path, int64_t resumed, off_t *size, struct err *err)
+{
+    char *temporary = str_printf("%s.tmp.%d", path, (int)getpid());
+    int rc = -1;
+    FILE *out = fopen(temporary, "we");
+    if (!out) {
+        err_sys(err, "cannot write %s", temporary);
+    } else if (refill(path, out, resumed, err) != 0) {
+        (void)fclose(out); /* the file is thrown away */
+    } else {
+        rc = finish(out, temporary, path, size, err);
+    }
+    if (rc != 0)
+        (void)unlink(temporary); /* may never have been made */
+    free(temporary);
+    return rc;
+}
+
+struct metrics *metrics_open(const char *path, int64_t resumed, struct err *err)
+{
+    off_t size = 0;
+    if (rewrite(path, resumed, &size, err) != 0)
+        return NULL;
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) {
+        err_sys(err, "cannot open %s", path);
+        return NULL;
+    }
+    struct metrics *m = mem_zero(1, sizeof *m);
+    m->path = str_dup(path);
+    m->fd = fd;
+    m->size = size;
+    m->pending = str_dup("");
+    return m;
+}
+
+void metrics_close(struct metrics *metrics)
+{
+    if (!metrics)
+        return;
+    close(metrics->fd);
+    free(metrics->pending);
+    free(metrics->path);
+    free(metrics);
+}
+
+/* Writes what is pending at the known end of the file. */
+static int flush_rows(struct metrics *m, struct err *err)
+{
+    size_t done = 0;
+    while (done < m->pending_len) {
+        ssize_t n = pwrite(m->fd, m->pending + done, m->pending_len - done, m->size + (off_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return err_sys(err, "cannot write to %s; its newest rows are kept in memory and written later",
+                           m->path);
+        done += (size_t)n;
+    }
+    m->size += (off_t)done;
+    m->pending_len = 0;
+    m->pending[0] = 0;
+    return 0;
+}
+
+int metrics_append(struct metrics *metrics, const struct metrics_row *row, struct err *err)
+{
+    char line[LINE_MAX_BYTES];
+    int len = snprintf(line, sizeof line,
+                       "%" PRId64 ",%.17g,%.17g,%.17g,%" PRIu64 ",%.9g,%.9g,%.9g,%.9g,%.9g,%" PRId64 "\n",
+                       row->step, row->loss, row->grad_norm, row->lr, row->tokens, (double)row->step_ms,
+                       (double)row->tokens_per_second, (double)row->mfu, (double)row->compute_ms,
+                       (double)row->wait_ms, row->attempt);
+    metrics->pending = mem_grow(metrics->pending, metrics->pending_len + (size_t)len + 1, 1);
+    memcpy(metrics->pending + metrics->pending_len, line, (size_t)len + 1);
+    metrics->pending_len += (size_t)len;
+    return flush_rows(metrics, err);
+}
+
+int metrics_sync(struct metrics *metrics, struct err *err)
+{
+    if (flush_rows(metrics, err) != 0)
+        return -1;
+    return fdatasync(metrics->fd) == 0 ? 0 : err_sys(err, "cannot sync %s", metrics->path);
+}

@@ -1,0 +1,152 @@
+/* resume: see resume.h. Rank 0 lists the checkpoints; for each candidate, newest first, rank r checks the hash of files r, r+size, …, and all
+ * take it only when all are content. */
+#include "runtime/resume.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fsutil.h"
+#include "common/log.h"
+#include "runtime/exits.h"
+#include "runtime/shelf.h"
+
+#define CANDIDATES_MAX 4096
+
+struct candidates {
+    int64_t count;
+    int64_t steps[CANDIDATES_MAX];
+};
+
+static int list_candidates(struct run *run, struct candidates *c)
+{
+    struct err err = {""};
+    int code = 0;
+    if (run->rank == 0) {
+        int64_t *steps;
+        c->count = shelf_list(run->spec->checkpoint.directory, &steps, &err);
+        if (c->count < 0)
+            code = EXIT_ERROR;
+        else if (c->count > CANDIDATES_MAX)
+            c->count = CANDIDATES_MAX;
+        if (c->count > 0)
+            memcpy(c->steps, steps, (size_t)c->count * sizeof *steps);
+        free(steps);
+    }
+    code = run_agree(run, code, &err);
+    if (code == 0)
+        comm_broadcast(run->comm, c, sizeof *c);
+    return code;
+}
+
+/* Is the checkpoint of `step` complete and undamaged? All ranks get the same answer. */
+static bool verify(struct run *run, int64_t step, struct manifest_state *found)
+{
+    struct err err;
+    char *folder = shelf_path(run->spec->checkpoint.directory, step);
+    int bad = checkpoint_verify(folder, run->rank, run->size, found, &err) != 0;
+    if (!bad && found->step != step)
+        bad = err_set(&err, "%s: its manifest is of step %" PRId64, folder, found->step) != 0;
+    if (bad)
+        log_warn("rank %d: skipping checkpoint step %" PRId64 ": %s", run->rank, step, err.text);
+    free(folder);
+    return comm_max_int(run->comm, bad) == 0;
+}
+
+/* The step to go on from, 0 for none: the newest good one that passes the filters (only: that step; own: of this job). */
+static int64_t choose(struct run *run, const struct candidates *c, int64_t only, bool own,
+                      struct manifest_state *found)
+{
+    for (int64_t i = 0; i < c->count; i++) {
+        if (only >= 0 && c->steps[i] != only)
+            continue;
+        if (verify(run, c->steps[i], found) && (!own || strcmp(found->job, run->state.job) == 0))
+            return c->steps[i];
+    }
+    return 0;
+}
+
+static int choose_by_rule(struct run *run, const struct candidates *c, struct manifest_state *found,
+                          int64_t *step)
+{
+    int64_t rule = run->spec->checkpoint.resume;
+    struct err err;
+    *step = 0;
+    if (rule == JOB_RESUME_AUTO)
+        *step = choose(run, c, -1, false, found);
+    else if (run->state.attempt > 1)
+        *step = choose(run, c, -1, true, found);
+    if (*step > 0 || rule == JOB_RESUME_AUTO || rule == JOB_RESUME_NEVER || rule == 0)
+        return 0;
+    *step = choose(run, c, rule, false, found);
+    if (*step > 0)
+        return 0;
+    err_set(&err, "checkpoint.resume asks for step %" PRId64 ", of which %s has no complete checkpoint", rule,
+            run->spec->checkpoint.directory);
+    if (run->rank == 0)
+        log_error("%s", err.text);
+    return EXIT_NO_RETRY;
+}
+
+/* The run may differ from the one that wrote the checkpoint; say so where it changes the course. */
+static void compare_states(const struct manifest_state *now, const struct manifest_state *then)
+{
+    if (now->seed != then->seed)
+        log_warn("train.seed is %" PRIu64 ", the checkpoint was written with %" PRIu64
+                 ": the order of the data changes",
+                 now->seed, then->seed);
+    if (now->data_tokens != then->data_tokens || now->data_fingerprint != then->data_fingerprint)
+        log_warn("the training data is not what the checkpoint was trained on (%" PRIu64
+                 " tokens now, %" PRIu64 " then): the order of the data changes",
+                 now->data_tokens, then->data_tokens);
+}
+
+static int load(struct run *run, int64_t step, const struct manifest_state *found)
+{
+    struct err err = {""};
+    char *folder = shelf_path(run->spec->checkpoint.directory, step);
+    enum checkpoint_result rc = checkpoint_load(folder, run->arrays, run->n_arrays, &err);
+    int code = rc == CHECKPOINT_OK ? 0 : rc == CHECKPOINT_OTHER_MODEL ? EXIT_NO_RETRY : EXIT_ERROR;
+    code = run_agree(run, code, &err);
+    free(folder);
+    if (code != 0)
+        return code;
+    if (run->rank == 0) {
+        compare_states(&run->state, found);
+        printf("resuming from step %" PRId64 ", written by attempt %" PRId64 " on %" PRId64 " rank(s)\n",
+               step, found->attempt, found->dp);
+    }
+    run->state.step = found->step;
+    run->state.samples = found->samples;
+    run->state.tokens = found->tokens;
+    run->saved = run->verified = step;
+    return 0;
+}
+
+/* What is later than the chosen step is a branch that this run leaves. */
+static int leave_branch(struct run *run)
+{
+    struct err err = {""};
+    int code = 0;
+    if (run->rank == 0 && shelf_set_aside(run->spec->checkpoint.directory, run->state.step, &err) < 0)
+        code = EXIT_ERROR;
+    return run_agree(run, code, &err);
+}
+
+int resume_run(struct run *run)
+{
+    struct candidates *c = mem_zero(1, sizeof *c);
+    struct manifest_state found;
+    int64_t step = 0;
+    int code = list_candidates(run, c);
+    if (code == 0)
+        code = choose_by_rule(run, c, &found, &step);
+    if (code == 0)
+        code = step > 0 ? load(run, step, &found) : 0;
+    if (code == 0 && step == 0)
+        model_init(run->model, run->spec->train.seed);
+    free(c);
+    return code == 0 ? leave_branch(run) : code;
+}

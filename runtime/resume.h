@@ -1,0 +1,15 @@
+/* resume: the ranks find, verify and load the checkpoint to go on from. */
+#ifndef BELAY_RUNTIME_RESUME_H
+#define BELAY_RUNTIME_RESUME_H
+
+#include "runtime/run.h"
+
+/* Collective. After it run->state says where the run stands (step 0 with initial parameters when there is nothing to go on from).
+ *
+ * checkpoint.resume: auto = the newest complete checkpoint; STEP = that one; never = from the start. The latter two are meant for the first
+ * attempt: a restarted attempt (BELAY_ATTEMPT > 1) goes on from the newest checkpoint of its own job, if there is one.
+ * What is incomplete or damaged is skipped with a sentence. Checkpoints later than the chosen step are set aside.
+ * Every rank gets the same: 0 or an exit code, whose reason was logged. */
+int resume_run(struct run *run);
+
+#endif

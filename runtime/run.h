@@ -1,0 +1,42 @@
+/* run: one training run in one process: what train, save and resume share. */
+#ifndef BELAY_RUNTIME_RUN_H
+#define BELAY_RUNTIME_RUN_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "runtime/checkpoint.h"
+#include "runtime/claim.h"
+#include "runtime/comm.h"
+#include "runtime/data.h"
+#include "runtime/fault.h"
+#include "runtime/metrics.h"
+#include "runtime/model.h"
+#include "runtime/notify.h"
+#include "runtime/optimizer.h"
+#include "schema/job.h"
+
+struct run {
+    const struct job_spec *spec;
+    struct comm *comm;
+    int rank, size;
+    struct fault fault;
+    struct data *data;
+    struct model *model;
+    struct optimizer *optimizer;
+    struct notify *notify;
+    struct claim *claim;     /* rank 0 only */
+    struct metrics *metrics; /* rank 0 only */
+    struct checkpoint_array *arrays;
+    size_t n_arrays;
+    struct manifest_state state; /* where the run stands: what a checkpoint would say now */
+    int64_t saved;               /* step of the newest checkpoint that this run wrote or started from */
+    int64_t verified; /* rank 0: step of the newest checkpoint that was read back in full, 0 = none */
+    double peak;      /* FLOP/s of all ranks together */
+    int32_t *tokens, *targets; /* (micro,T) */
+};
+
+/* Says why this rank cannot go on (code not 0: err, prefixed with the rank), then gives every rank the largest code of all. */
+int run_agree(struct run *run, int code, const struct err *err);
+
+#endif

@@ -1,0 +1,135 @@
+/* save: see save.h. Rank 0 makes the folder and commits; every rank writes its shard. Folder, shards and commit are each agreed upon
+ * before the next begins, so that no rank is left waiting for one that failed. */
+#include "runtime/save.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/fsutil.h"
+#include "common/log.h"
+#include "runtime/exits.h"
+#include "runtime/shelf.h"
+
+/* Rank 0 makes the folder; all get its name. */
+static int begin(struct run *run, char folder[PATH_MAX])
+{
+    struct err err = {""};
+    int code = 0;
+    memset(folder, 0, PATH_MAX);
+    if (run->rank == 0) {
+        char *path = shelf_begin(run->spec->checkpoint.directory, run->state.step, run->state.attempt, &err);
+        if (!path)
+            code = EXIT_ERROR;
+        else if (strlen(path) >= PATH_MAX)
+            code = err_set(&err, "checkpoint.directory is too long") ? EXIT_ERROR : 0;
+        else
+            memcpy(folder, path, strlen(path) + 1);
+        free(path);
+    }
+    code = run_agree(run, code, &err);
+    if (code == 0)
+        comm_broadcast(run->comm, folder, PATH_MAX);
+    return code;
+}
+
+/* Every rank writes its part; files (size) is what they wrote. */
+static int write_shards(struct run *run, const char *folder, struct manifest_file *files)
+{
+    struct err err = {""};
+    struct manifest_file mine = {.bytes = 0};
+    int code = 0;
+    if (checkpoint_write_shard(folder, run->rank, run->size, run->arrays, run->n_arrays, &mine, &err) != 0)
+        code = EXIT_ERROR;
+    comm_gather(run->comm, &mine, sizeof mine, files);
+    return run_agree(run, code, &err);
+}
+
+/* Rank 0, with the claim held. */
+static int commit_locked(struct run *run, const char *folder, struct err *err)
+{
+    const char *directory = run->spec->checkpoint.directory;
+    if (shelf_commit(directory, folder, run->state.step, err) != 0)
+        return EXIT_ERROR;
+    shelf_purge(directory, run->spec->checkpoint.keep, &run->verified);
+    return 0;
+}
+
+/* Rank 0: from finished shards to a visible checkpoint. */
+static int commit(struct run *run, const char *folder, const struct manifest_file *files, struct err *err)
+{
+    if (metrics_sync(run->metrics, err) != 0 ||
+        checkpoint_seal(folder, run->size, run->arrays, run->n_arrays, &run->state, files, err) != 0)
+        return EXIT_ERROR;
+    enum claim_result claim = claim_lock(run->claim, err);
+    if (claim != CLAIM_OK)
+        return claim == CLAIM_SUPERSEDED ? EXIT_SUPERSEDED : EXIT_ERROR;
+    int code = commit_locked(run, folder, err);
+    claim_unlock(run->claim);
+    return code;
+}
+
+/* Rank 0, after a failure: was it because a newer attempt has cleared our files away? */
+static bool superseded(struct run *run, struct err *err)
+{
+    enum claim_result claim = claim_lock(run->claim, err);
+    if (claim == CLAIM_OK)
+        claim_unlock(run->claim);
+    return claim == CLAIM_SUPERSEDED;
+}
+
+/* Rank 0 commits, or clears away; it decides what became of the checkpoint and tells the others. */
+static int finish(struct run *run, const char *folder, const struct manifest_file *files, int code)
+{
+    struct err err = {""}, ignored;
+    if (run->rank == 0) {
+        code = code == 0 ? commit(run, folder, files, &err) : code;
+        if (err.text[0])
+            log_error("step %" PRId64 " is not saved: %s", run->state.step, err.text);
+        if (code == EXIT_ERROR && superseded(run, &err)) {
+            log_error("%s", err.text);
+            code = EXIT_SUPERSEDED;
+        }
+        if (code != 0)
+            (void)fs_remove_tree(folder, &ignored); /* the next owner of the directory sweeps */
+    }
+    comm_broadcast(run->comm, &code, sizeof code);
+    return code;
+}
+
+static void announce(struct run *run, const struct manifest_file *files, double seconds)
+{
+    uint64_t bytes = 0;
+    for (int r = 0; r < run->size; r++)
+        bytes += files[r].bytes;
+    notify_keep(run->notify, "CHECKPOINT_DURABLE=%" PRId64 "\nCHECKPOINT_BYTES=%" PRIu64, run->state.step,
+                bytes);
+    printf("checkpoint step %" PRId64 ": %.1f MiB in %.2f s\n", run->state.step, (double)bytes / 1048576,
+           seconds);
+}
+
+int save_checkpoint(struct run *run)
+{
+    char folder[PATH_MAX];
+    double start = clock_monotonic_s();
+    notify_send(run->notify, "PHASE=checkpointing");
+    struct manifest_file *files = mem_zero((size_t)run->size, sizeof *files);
+    int code = begin(run, folder);
+    if (code == 0) {
+        code = write_shards(run, folder, files);
+        if (code == 0 && run->rank == 0)
+            notify_keep(run->notify, "CHECKPOINT_STAGED=%" PRId64, run->state.step);
+        code = finish(run, folder, files, code);
+    }
+    if (code == 0)
+        run->saved = run->state.step;
+    if (code == 0 && run->rank == 0)
+        announce(run, files, clock_monotonic_s() - start);
+    free(files);
+    notify_send(run->notify, "PHASE=training");
+    return code;
+}

@@ -1,0 +1,13 @@
+/* signals: requests from outside, noticed between steps. SIGUSR1 asks for a checkpoint now, SIGTERM and SIGINT for a checkpoint and the end. */
+#ifndef BELAY_RUNTIME_SIGNALS_H
+#define BELAY_RUNTIME_SIGNALS_H
+
+enum { SIGNALS_SAVE = 1, SIGNALS_STOP = 2 };
+
+/* Installs the handlers; SIGPIPE is ignored (a closed terminal must not end a training). */
+void signals_install(void);
+
+/* The requests since the last call. */
+int signals_take(void);
+
+#endif
