@@ -1,0 +1,37 @@
+/* scalar: the words of a job file as numbers, sizes and durations, and back.
+ *
+ * The readers return 0, or -1 with the second half of a sentence, e.g. `must be a whole number from 1 to 8, not "x"`. They
+ * accept one spelling each: what other YAML tools might read differently (1_000, 0x10, 010, 1:30, yes) is refused. */
+#ifndef BELAY_SCHEMA_SCALAR_H
+#define BELAY_SCHEMA_SCALAR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+/* What a YAML 1.1 tool makes of a word without quotes. */
+enum scalar_class {
+    SCALAR_TEXT,
+    SCALAR_NULL,
+    SCALAR_BOOL,
+    SCALAR_NUMBER,     /* decimal: every tool that keeps it as text keeps this text */
+    SCALAR_ODD_NUMBER, /* 1_000, 0x10, 010, 1:30, 1e3, .5, +1, .inf: would come back as another text */
+};
+enum scalar_class scalar_classify(const char *text);
+
+int scalar_int(const char *text, int64_t min, int64_t max, int64_t *out, struct err *err);
+int scalar_real(const char *text, double low, double high, double *out, struct err *err);
+int scalar_bool(const char *text, bool *out, struct err *err);
+/* 512MiB, 1GiB, 2GB, 4096 (bytes); whole numbers. */
+int scalar_size(const char *text, int64_t min, int64_t max, int64_t *out, struct err *err);
+/* 500ms, 30s, 5m, 24h, 14d, in milliseconds. */
+int scalar_duration(const char *text, int64_t min, int64_t max, int64_t *out_ms, struct err *err);
+
+#define SCALAR_PRINT_SIZE 40
+/* Each prints what its reader reads back as the same value, in the largest unit that fits exactly. Returns out. */
+const char *scalar_print_size(char out[SCALAR_PRINT_SIZE], int64_t bytes);
+const char *scalar_print_duration(char out[SCALAR_PRINT_SIZE], int64_t ms);
+const char *scalar_print_real(char out[SCALAR_PRINT_SIZE], double value);
+
+#endif
