@@ -139,20 +139,27 @@ static bool same_shape(const struct checkpoint_array *a, const struct manifest_t
     return a->dims == t->dims && memcmp(a->shape, t->shape, a->dims * sizeof *a->shape) == 0;
 }
 
-/* Finds each array's tensor in the manifest. */
+/* One of our arrays and the tensor of the manifest it is filled from. */
+struct pair {
+    const struct checkpoint_array *array;
+    const struct manifest_tensor *tensor;
+};
+
+/* Finds each array's tensor in the manifest; pairs (count). */
 static enum checkpoint_result match(const struct manifest *m, const char *folder,
-                                    const struct checkpoint_array *arrays, size_t count,
-                                    const struct manifest_tensor **found, struct err *err)
+                                    const struct checkpoint_array *arrays, size_t count, struct pair *pairs,
+                                    struct err *err)
 {
     const char *advice = "use another checkpoint.directory, or the model it was written with";
     size_t hint = 0;
     for (size_t i = 0; i < count; i++) {
-        found[i] = manifest_find(m, arrays[i].name, &hint);
-        if (!found[i] || !same_shape(&arrays[i], found[i])) {
+        const struct manifest_tensor *t = manifest_find(m, arrays[i].name, &hint);
+        if (!t || !same_shape(&arrays[i], t)) {
             err_set(err, "%s is of another model: it has %s %s; %s", folder,
-                    found[i] ? "another shape for tensor" : "no tensor", arrays[i].name, advice);
+                    t ? "another shape for tensor" : "no tensor", arrays[i].name, advice);
             return CHECKPOINT_OTHER_MODEL;
         }
+        pairs[i] = (struct pair){&arrays[i], t};
     }
     if (count == m->n_tensors)
         return CHECKPOINT_OK;
@@ -161,27 +168,29 @@ static enum checkpoint_result match(const struct manifest *m, const char *folder
     return CHECKPOINT_OTHER_MODEL;
 }
 
+static int load_slice(struct safetensors *file, const struct pair *p, const struct manifest_slice *s,
+                      struct err *err)
+{
+    size_t shape[SAFETENSORS_DIMS];
+    memcpy(shape, p->tensor->shape, sizeof shape);
+    shape[0] = s->to - s->from;
+    float *rows = p->array->data + s->from * row_elements(p->array);
+    return safetensors_read(file, p->array->name, shape, p->array->dims, rows, err);
+}
+
 /* Reads every slice that lies in file number `index`. */
-static int load_file(const char *folder, const struct manifest *m, size_t index,
-                     const struct checkpoint_array *arrays, size_t count,
-                     const struct manifest_tensor *const *found, struct err *err)
+static int load_file(const char *folder, const struct manifest *m, size_t index, const struct pair *pairs,
+                     size_t count, struct err *err)
 {
     char *path = str_printf("%s/%s", folder, m->files[index].name);
     struct safetensors *file = safetensors_open(path, err);
-    free(path);
     int rc = file ? 0 : -1;
     for (size_t i = 0; rc == 0 && i < count; i++)
-        for (size_t k = 0; rc == 0 && k < found[i]->n_slices; k++) {
-            const struct manifest_slice *s = &found[i]->slices[k];
-            if (s->file != index)
-                continue;
-            size_t shape[SAFETENSORS_DIMS];
-            memcpy(shape, found[i]->shape, sizeof shape);
-            shape[0] = s->to - s->from;
-            rc = safetensors_read(file, arrays[i].name, shape, arrays[i].dims,
-                                  arrays[i].data + s->from * row_elements(&arrays[i]), err);
-        }
+        for (size_t k = 0; rc == 0 && k < pairs[i].tensor->n_slices; k++)
+            if (pairs[i].tensor->slices[k].file == index)
+                rc = load_slice(file, &pairs[i], &pairs[i].tensor->slices[k], err);
     safetensors_close(file);
+    free(path);
     return rc;
 }
 
@@ -191,12 +200,12 @@ enum checkpoint_result checkpoint_load(const char *folder, const struct checkpoi
     struct manifest *m = manifest_read(folder, err);
     if (!m)
         return CHECKPOINT_ERROR;
-    const struct manifest_tensor **found = mem_zero(count, sizeof *found);
-    enum checkpoint_result rc = match(m, folder, arrays, count, found, err);
+    struct pair *pairs = mem_zero(count, sizeof *pairs);
+    enum checkpoint_result rc = match(m, folder, arrays, count, pairs, err);
     for (size_t f = 0; rc == CHECKPOINT_OK && f < m->n_files; f++)
-        if (load_file(folder, m, f, arrays, count, found, err) != 0)
+        if (load_file(folder, m, f, pairs, count, err) != 0)
             rc = CHECKPOINT_ERROR;
-    free(found);
+    free(pairs);
     manifest_free(m);
     return rc;
 }

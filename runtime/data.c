@@ -5,7 +5,6 @@
  * That needs no memory however large the corpus is, and any rank can compute any sample at once. */
 #include "runtime/data.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,7 +35,7 @@ struct data {
     size_t map_bytes;
     const unsigned char *bytes; /* one byte a token, or */
     const uint16_t *words;      /* two */
-    uint64_t tokens;
+    uint64_t tokens, sequences;
     int64_t vocab;
     size_t context;
 };
@@ -80,31 +79,38 @@ static bool has_suffix(const char *s, const char *suffix)
     return n >= m && strcmp(s + n - m, suffix) == 0;
 }
 
-static int map_file(struct data *d, struct err *err)
+static int check_file(const char *path, int fd, size_t *bytes, struct err *err)
 {
-    int fd = open(d->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_sys(err, "cannot open the training data %s (train.data.path)", d->path);
     struct stat st;
-    int rc = -1;
     if (fstat(fd, &st) != 0)
-        err_sys(err, "cannot read the size of the training data %s", d->path);
-    else if (!S_ISREG(st.st_mode))
-        err_set(err, "the training data %s is not a file; give a text file or a .bin token file", d->path);
-    else if (st.st_size == 0)
-        err_set(err, "the training data %s is empty", d->path);
-    else
-        rc = 0;
-    if (rc == 0) {
-        d->map_bytes = (size_t)st.st_size;
-        d->map = mmap(NULL, d->map_bytes, PROT_READ, MAP_SHARED, fd, 0);
-        if (d->map == MAP_FAILED) {
-            d->map = NULL;
-            rc = err_sys(err, "cannot map the training data %s", d->path);
+        return err_sys(err, "cannot read the size of the training data %s", path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, "the training data %s is not a file; give a text file or a .bin token file",
+                       path);
+    if (st.st_size == 0)
+        return err_set(err, "the training data %s is empty", path);
+    *bytes = (size_t)st.st_size;
+    return 0;
+}
+
+/* Maps a whole file; NULL with a sentence. */
+static void *map_file(const char *path, size_t *bytes, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        err_sys(err, "cannot open the training data %s (train.data.path)", path);
+        return NULL;
+    }
+    void *map = NULL;
+    if (check_file(path, fd, bytes, err) == 0) {
+        map = mmap(NULL, *bytes, PROT_READ, MAP_SHARED, fd, 0);
+        if (map == MAP_FAILED) {
+            err_sys(err, "cannot map the training data %s", path);
+            map = NULL;
         }
     }
     close(fd);
-    return rc;
+    return map;
 }
 
 /* A token file: with a header its count must match the size exactly; without one it is words from the first byte on. */
@@ -151,9 +157,11 @@ struct data *data_open(const char *path, int64_t vocab, size_t context, struct e
     d->path = str_dup(path);
     d->vocab = vocab;
     d->context = context;
-    if (map_file(d, err) != 0 || find_tokens(d, err) != 0)
+    d->map = map_file(path, &d->map_bytes, err);
+    if (!d->map || find_tokens(d, err) != 0)
         goto fail;
-    if (data_sequences(d) == 0) {
+    d->sequences = d->tokens == 0 ? 0 : (d->tokens - 1) / context;
+    if (d->sequences == 0) {
         err_set(
             err,
             "the training data %s has %llu tokens, fewer than one sequence of %zu+1 (train.model.context)",
@@ -183,7 +191,7 @@ uint64_t data_tokens(const struct data *data)
 
 uint64_t data_sequences(const struct data *data)
 {
-    return data->tokens == 0 ? 0 : (data->tokens - 1) / data->context;
+    return data->sequences;
 }
 
 uint64_t data_fingerprint(const struct data *data)
@@ -222,22 +230,22 @@ int data_fill(const struct data *data, uint64_t seed, uint64_t first, size_t cou
                            "%s has a token at or above train.model.vocab (%lld) in its tokens %llu to %llu; "
                            "raise vocab or make the file again",
                            data->path, (long long)data->vocab, (unsigned long long)at,
-                           (unsigned long long)(at + context));
+                           (unsigned long long)at + context);
     }
     return 0;
 }
 
-static int write_tokens(int fd, const struct data *text)
+static int write_tokens(int fd, const unsigned char *bytes, uint64_t count)
 {
-    struct token_header h = {.version = 1, .token_bytes = sizeof(uint16_t), .count = text->tokens};
+    struct token_header h = {.version = 1, .token_bytes = sizeof(uint16_t), .count = count};
     memcpy(h.magic, token_magic, sizeof h.magic);
     if (fs_write_all(fd, &h, sizeof h) != 0)
         return -1;
     uint16_t words[8192];
-    for (uint64_t at = 0; at < text->tokens; at += 8192) {
-        size_t n = text->tokens - at < 8192 ? (size_t)(text->tokens - at) : 8192;
+    for (uint64_t at = 0; at < count; at += 8192) {
+        size_t n = count - at < 8192 ? (size_t)(count - at) : 8192;
         for (size_t i = 0; i < n; i++)
-            words[i] = text->bytes[at + i];
+            words[i] = bytes[at + i];
         if (fs_write_all(fd, words, n * sizeof *words) != 0)
             return -1;
     }
@@ -246,27 +254,22 @@ static int write_tokens(int fd, const struct data *text)
 
 int data_tokenize(const char *text_path, const char *bin_path, struct err *err)
 {
-    struct data text = {.path = str_dup(text_path), .vocab = DATA_TOKEN_MAX, .context = 1};
+    size_t bytes = 0;
+    void *text = map_file(text_path, &bytes, err);
+    if (!text)
+        return -1;
     char *temporary = str_printf("%s.tmp.%d", bin_path, (int)getpid());
-    int rc = map_file(&text, err);
-    int fd = -1;
-    if (rc != 0)
-        goto out;
-    text.bytes = text.map;
-    text.tokens = text.map_bytes;
-    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0)
+    int rc = 0, fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0) {
         rc = err_sys(err, "cannot write the token file %s", temporary);
-    else if (write_tokens(fd, &text) != 0 || rename(temporary, bin_path) != 0) {
-        rc = err_sys(err, "cannot write the token file %s", bin_path);
-        (void)unlink(temporary); /* the error above is the one to tell */
-    }
-out:
-    if (fd >= 0)
+    } else {
+        if (write_tokens(fd, text, bytes) != 0 || rename(temporary, bin_path) != 0) {
+            rc = err_sys(err, "cannot write the token file %s", bin_path);
+            (void)unlink(temporary); /* the error above is the one to tell */
+        }
         close(fd);
-    if (text.map)
-        munmap(text.map, text.map_bytes);
+    }
     free(temporary);
-    free(text.path);
+    munmap(text, bytes);
     return rc;
 }

@@ -110,6 +110,43 @@ static void self_hash(const json_t *obj, char out[DIGEST_SIZE])
     free(text);
 }
 
+/* An array gets one line for each element, anything else one line. */
+static void print_value(FILE *out, const json_t *value)
+{
+    if (!json_is_array(value)) {
+        (void)json_dumpf(value, out, JSON_COMPACT | JSON_ENCODE_ANY); /* into memory, see print_lines */
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        (void)fputs(i == 0 ? "[\n" : ",\n", out);
+        (void)json_dumpf(json_array_get(value, i), out, JSON_COMPACT);
+    }
+    (void)fputs(json_array_size(value) == 0 ? "[]" : "\n]", out);
+}
+
+/* The JSON text for people: one line for each field, file and tensor; the caller frees. */
+static char *print_lines(const json_t *obj)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        abort(); /* out of memory */
+    const char *key, *between = "{\n";
+    json_t *value;
+    json_object_foreach((json_t *)obj, key, value)
+    {
+        (void)fprintf(out, "%s\"%s\": ", between,
+                      key); /* into memory: only lack of it can fail, see fclose */
+        print_value(out, value);
+        between = ",\n";
+    }
+    (void)fputs("\n}\n", out);
+    if (fclose(out) != 0)
+        abort(); /* out of memory */
+    return text;
+}
+
 int manifest_write(const char *folder, const struct manifest *manifest, struct err *err)
 {
     char hash[DIGEST_SIZE];
@@ -118,10 +155,8 @@ int manifest_write(const char *folder, const struct manifest *manifest, struct e
     jsonx_set(obj, "tensors", encode_tensors(manifest));
     self_hash(obj, hash);
     jsonx_set_str(obj, "self", hash);
-    char *text = json_dumps(obj, JSON_INDENT(1));
+    char *text = print_lines(obj);
     json_decref(obj);
-    if (!text)
-        abort(); /* as above */
     char *path = str_printf("%s/%s", folder, MANIFEST_FILE_NAME);
     int rc = fs_write_durable(path, text, strlen(text), 0644, err);
     free(path);

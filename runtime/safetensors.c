@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,12 +62,10 @@ static char *encode_header(const struct safetensors_entry *entries, size_t count
     json_decref(header);
     if (!text)
         abort(); /* out of memory: the object is our own */
-    size_t n = strlen(text);
-    uint64_t padded = (n + 7) / 8 * 8;
-    char *bytes = mem_grow(NULL, 8 + padded, 1);
+    uint64_t padded = (strlen(text) + 7) / 8 * 8;
+    char *bytes = mem_grow(NULL, 8 + padded + 1, 1);
     memcpy(bytes, &padded, 8);
-    memcpy(bytes + 8, text, n);
-    memset(bytes + 8 + n, ' ', padded - n);
+    (void)snprintf(bytes + 8, padded + 1, "%-*s", (int)padded, text); /* exactly fits */
     free(text);
     *len = 8 + padded;
     return bytes;

@@ -206,7 +206,7 @@ int64_t shelf_set_aside(const char *directory, int64_t step, struct err *err)
     int64_t *steps, moved = 0, count = shelf_list(directory, &steps, err);
     char *aside = str_printf("%s/set-aside/%s", directory, clock_format_utc(clock_utc_ms(), stamp));
     int rc = count < 0 ? -1 : 0;
-    for (int64_t i = 0; rc == 0 && i < count && steps[i] > step; i++, moved++) {
+    for (int64_t i = 0; rc == 0 && steps && i < count && steps[i] > step; i++, moved++) {
         if (moved == 0)
             rc = fs_mkdirs(aside, 0755, err);
         if (rc == 0)
