@@ -1,0 +1,72 @@
+/* belay checkpoints: the checkpoints that a job has made. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/jsonx.h"
+#include "launcher/args.h"
+#include "launcher/client.h"
+#include "launcher/find.h"
+#include "launcher/format.h"
+#include "launcher/output.h"
+#include "launcher/table.h"
+
+static const struct table_column columns[] = {
+    {"STEP", true, false},    {"TIME", false, false}, {"SIZE", true, false},
+    {"ATTEMPT", true, false}, {"PATH", false, false},
+};
+
+static void add_row(struct table *t, const json_t *checkpoint)
+{
+    char text[FORMAT_SIZE];
+    table_cell(t, COLOUR_NONE, "%s", format_step(jsonx_int_or(checkpoint, "step", -1), 0, text));
+    table_cell(t, COLOUR_NONE, "%s", format_time(jsonx_str_or(checkpoint, "time", NULL), text));
+    table_cell(t, COLOUR_NONE, "%s", format_bytes(jsonx_int_or(checkpoint, "bytes", -1), text));
+    table_cell(t, COLOUR_NONE, "%s", format_step(jsonx_int_or(checkpoint, "attempt", -1), 0, text));
+    table_cell(t, COLOUR_NONE, "%s", jsonx_str_or(checkpoint, "path", ""));
+}
+
+static void show(const struct args *args, const json_t *list)
+{
+    size_t i;
+    json_t *checkpoint;
+    if (args->output == OUTPUT_JSON) {
+        output_json(list);
+    } else if (json_array_size(list) == 0) {
+        printf("Job %s has made no checkpoint yet.\n", args->words[0]);
+    } else {
+        struct table *t = table_new(columns, sizeof columns / sizeof *columns, args->output == OUTPUT_WIDE);
+        json_array_foreach(list, i, checkpoint) add_row(t, checkpoint);
+        table_show(t);
+    }
+}
+
+static int checkpoints(const struct command *self, int argc, char **argv)
+{
+    struct args args;
+    json_t *list = NULL;
+    int64_t id = 0;
+    int rc = args_parse(self, NULL, 0, argc, argv, &args);
+    if (rc != ARGS_GO)
+        return rc;
+    struct client *c = client_open(args.dir);
+    rc = find_job(c, args.words[0], true, &id);
+    if (rc == CLI_DONE)
+        rc = client_call(c, "GET", NULL, &list, "/v1/jobs/%lld/checkpoints", (long long)id);
+    if (rc == CLI_DONE)
+        show(&args, list);
+    json_decref(list);
+    client_close(c);
+    args_clear(&args);
+    return rc;
+}
+
+const struct command command_checkpoints = {
+    .name = "checkpoints",
+    .args = "JOB",
+    .help = "Lists the checkpoints a job has made: step, time, size, attempt and folder",
+    .examples = "  belay checkpoints 7\n  belay checkpoints shakespeare -o json\n",
+    .min_words = 1,
+    .max_words = 1,
+    .listing = true,
+    .run = checkpoints,
+};

@@ -1,0 +1,300 @@
+/* belay up: a whole cluster on this host.
+ *
+ * Level-triggered: it compares what cluster.json says with the processes that live (by pid file) and starts what is missing,
+ * so it may be run at any time and any number of times. belayd gets its old port back, so living agents find it again. */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/fsutil.h"
+#include "common/jsonx.h"
+#include "launcher/args.h"
+#include "launcher/client.h"
+#include "launcher/cluster.h"
+#include "launcher/service.h"
+
+#define START_LIMIT_MS 15000
+#define POLL_NS        10000000 /* how often it is looked whether a program is ready */
+
+struct up {
+    const char *dir;
+    struct cluster cluster;
+    struct client *client;
+    struct service belayd;
+    struct service *agents; /* cluster.nodes of them */
+    int64_t started;        /* agents started now */
+    int64_t deadline_ms;
+};
+
+static int fail(const struct err *err)
+{
+    return cli_fail(CLI_UNREACHABLE, "up: %s", err->text);
+}
+
+static int64_t cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+}
+
+/* ---- belayd ---- */
+
+/* The port of the agent link, kept over restarts; 0 = none yet. */
+static int64_t read_port(const char *dir)
+{
+    char *path = str_printf("%s/belayd.port", dir);
+    char *text = fs_read(path, 64, NULL, NULL);
+    int64_t port = 0;
+    if (text) {
+        text[strcspn(text, " \n")] = '\0';
+        if (args_int64(text, &port) != 0 || port < 1 || port > 65535)
+            port = 0;
+    }
+    free(text);
+    free(path);
+    return port;
+}
+
+static int start_belayd(struct up *u, struct err *err)
+{
+    int64_t port = read_port(u->dir);
+    char *program = service_program("belayd", err);
+    char *listen = str_printf("127.0.0.1:%lld", (long long)port);
+    char *dir = str_dup(u->dir), dir_flag[] = "--dir", listen_flag[] = "--listen";
+    char *argv[] = {program, dir_flag, dir, port ? listen_flag : NULL, listen, NULL};
+    int rc = program ? service_start(&u->belayd, u->dir, argv, err) : -1;
+    free(dir);
+    free(listen);
+    free(program);
+    return rc;
+}
+
+static bool belayd_answers(struct up *u)
+{
+    struct client_reply reply;
+    bool ok = client_try(u->client, "GET", NULL, &reply, "/v1/cluster") == CLI_DONE && read_port(u->dir) > 0;
+    client_reply_clear(&reply);
+    return ok;
+}
+
+static int bring_up_belayd(struct up *u, struct err *err)
+{
+    u->belayd.what = str_dup("belayd");
+    u->belayd.pid_file = str_printf("%s/belayd.pid", u->dir);
+    u->belayd.log = str_printf("%s/belayd.log", u->dir);
+    if (!service_alive(&u->belayd) && start_belayd(u, err) != 0)
+        return -1;
+    while (!belayd_answers(u)) {
+        if (service_check(&u->belayd, err) != 0)
+            return -1;
+        if (clock_boot_ms() > u->deadline_ms) {
+            char *tail = service_log_tail(&u->belayd);
+            err_set(err, "belayd (pid %d) does not answer after %d s; its log %s ends: %s",
+                    (int)u->belayd.id.pid, START_LIMIT_MS / 1000, u->belayd.log, tail);
+            free(tail);
+            return -1;
+        }
+        nap();
+    }
+    return 0;
+}
+
+/* ---- agents ---- */
+
+static int start_agent(struct up *u, int64_t i, struct err *err)
+{
+    char *program = service_program("belay-agent", err), *dir = cluster_agent_dir(u->dir, i);
+    char *name = str_printf("node%lld", (long long)i), *secret = str_printf("%s/secret", u->dir);
+    char *controller = str_printf("127.0.0.1:%lld", (long long)read_port(u->dir));
+    char *rack = str_printf("rack%lld", (long long)u->cluster.rack[i]);
+    char *slots = str_printf("%lld", (long long)u->cluster.slots);
+    const char *argv[] = {program,    "--dir",
+                          dir,        "--name",
+                          name,       "--controller",
+                          controller, "--secret-file",
+                          secret,     "--rack",
+                          rack,       "--pod",
+                          "pod0",     u->cluster.slots ? "--slots" : NULL,
+                          slots,      NULL};
+    int rc = -1;
+    if (program && fs_mkdirs(dir, 0700, err) == 0)
+        rc = service_start(&u->agents[i], dir, (char *const *)(uintptr_t)argv, err);
+    free(slots);
+    free(rack);
+    free(controller);
+    free(secret);
+    free(name);
+    free(dir);
+    free(program);
+    return rc;
+}
+
+static int bring_up_agents(struct up *u, struct err *err)
+{
+    u->agents = mem_zero((size_t)u->cluster.nodes, sizeof *u->agents);
+    for (int64_t i = 0; i < u->cluster.nodes; i++) {
+        struct service *s = &u->agents[i];
+        char *dir = cluster_agent_dir(u->dir, i);
+        s->what = str_printf("the agent of node%lld", (long long)i);
+        s->pid_file = str_printf("%s/agent.pid", dir);
+        s->log = str_printf("%s/agent.log", dir);
+        free(dir);
+        if (service_alive(s))
+            continue;
+        if (start_agent(u, i, err) != 0)
+            return -1;
+        u->started++;
+    }
+    return 0;
+}
+
+/* ---- until every node is there ---- */
+
+static const json_t *find_node(const json_t *nodes, const char *name)
+{
+    size_t i;
+    json_t *node;
+    json_array_foreach(nodes, i, node) if (strcmp(jsonx_str_or(node, "name", ""), name) == 0) return node;
+    return NULL;
+}
+
+/* The first node that is not there yet, or -1. Draining and drained nodes are there. */
+static int64_t first_missing(const struct up *u, const json_t *nodes)
+{
+    for (int64_t i = 0; i < u->cluster.nodes; i++) {
+        char *name = str_printf("node%lld", (long long)i);
+        const char *state = jsonx_str_or(find_node(nodes, name), "state", "absent");
+        free(name);
+        if (strcmp(state, "up") != 0 && strcmp(state, "draining") != 0 && strcmp(state, "drained") != 0)
+            return i;
+    }
+    return -1;
+}
+
+static int explain_missing(struct up *u, int64_t i, struct err *err)
+{
+    char *tail = service_log_tail(&u->agents[i]);
+    err_set(err, "node%lld is not up after %d s; the log %s ends: %s", (long long)i, START_LIMIT_MS / 1000,
+            u->agents[i].log, tail);
+    free(tail);
+    return -1;
+}
+
+static int wait_nodes(struct up *u, struct err *err)
+{
+    for (;;) {
+        struct client_reply reply;
+        int rc = client_try(u->client, "GET", NULL, &reply, "/v1/nodes");
+        int64_t missing = rc == CLI_DONE ? first_missing(u, reply.body) : 0;
+        client_reply_clear(&reply);
+        if (missing < 0)
+            return 0;
+        if (service_check(&u->belayd, err) != 0 || service_check(&u->agents[missing], err) != 0)
+            return -1;
+        if (clock_boot_ms() > u->deadline_ms)
+            return explain_missing(u, missing, err);
+        nap();
+    }
+}
+
+/* ---- all of it ---- */
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void say(const struct up *u, bool was_there)
+{
+    const struct cluster *c = &u->cluster;
+    if (!u->belayd.started && !u->started) {
+        printf("The cluster at %s is up already", u->dir);
+    } else {
+        if (was_there && u->belayd.started)
+            printf("Started belayd (pid %d).\n", (int)u->belayd.id.pid);
+        for (int64_t i = 0; was_there && i < c->nodes; i++)
+            if (u->agents[i].started)
+                printf("Started %s (pid %d).\n", u->agents[i].what, (int)u->agents[i].id.pid);
+        printf("The cluster at %s is up", u->dir);
+    }
+    printf(": %lld node%s", (long long)c->nodes, plural(c->nodes));
+    if (c->slots)
+        printf(" with %lld slot%s each", (long long)c->slots, plural(c->slots));
+    printf(" in %lld rack%s.\n", (long long)c->racks, plural(c->racks));
+}
+
+static int bring_up(struct up *u, int64_t nodes, int64_t slots, int64_t racks)
+{
+    struct err err = {""};
+    bool was_there;
+    if (cluster_read(u->dir, &u->cluster, &err) != 0)
+        return cli_fail(CLI_REFUSED, "up: %s", err.text);
+    was_there = u->cluster.nodes > 0;
+    if (cluster_ask(&u->cluster, nodes, slots, racks, cores(), &err) != 0)
+        return cli_fail(was_there ? CLI_REFUSED : CLI_USAGE, "up: %s", err.text);
+    if (cluster_write(u->dir, &u->cluster, &err) != 0)
+        return cli_fail(CLI_REFUSED, "up: %s", err.text);
+    u->deadline_ms = clock_boot_ms() + START_LIMIT_MS;
+    if (bring_up_belayd(u, &err) != 0 || bring_up_agents(u, &err) != 0 || wait_nodes(u, &err) != 0)
+        return fail(&err);
+    say(u, was_there);
+    return CLI_DONE;
+}
+
+static void clear(struct up *u)
+{
+    service_clear(&u->belayd);
+    for (int64_t i = 0; u->agents && i < u->cluster.nodes; i++)
+        service_clear(&u->agents[i]);
+    free(u->agents);
+    cluster_clear(&u->cluster);
+    client_close(u->client);
+}
+
+static int up(const struct command *self, int argc, char **argv)
+{
+    int64_t nodes = 0, slots = 0, racks = 0;
+    const struct args_option options[] = {
+        ARGS_OPTION_COUNT("nodes", 'n', &nodes, 1, CLUSTER_NODES_MAX, "N",
+                          "nodes to simulate on this host (1)"),
+        ARGS_OPTION_COUNT("slots", 's', &slots, 1, CLUSTER_SLOTS_MAX, "M",
+                          "CPU slots of each node (GPUs, else cores)"),
+        ARGS_OPTION_COUNT("racks", 'r', &racks, 1, CLUSTER_NODES_MAX, "R",
+                          "racks the nodes are dealt to (1)"),
+    };
+    struct args args;
+    struct err err = {""};
+    int rc = args_parse(self, options, sizeof options / sizeof *options, argc, argv, &args);
+    if (rc != ARGS_GO)
+        return rc;
+    struct up u = {.dir = args.dir};
+    int lock = fs_mkdirs(args.dir, 0700, &err) == 0 ? cluster_lock(args.dir, &err) : -1;
+    if (lock < 0) {
+        rc = cli_fail(CLI_REFUSED, "up: %s", err.text);
+    } else {
+        u.client = client_open(args.dir);
+        rc = bring_up(&u, nodes, slots, racks);
+        close(lock);
+    }
+    clear(&u);
+    args_clear(&args);
+    return rc;
+}
+
+const struct command command_up = {
+    .name = "up",
+    .args = "",
+    .help =
+        "Starts a whole cluster on this host: belayd and its agents; again: starts whatever of it has died",
+    .examples = "  belay up\n  belay up --nodes 4 --slots 2 --racks 2 --dir /tmp/cluster\n",
+    .run = up,
+};

@@ -1,0 +1,182 @@
+#include "launcher/progress.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fsutil.h"
+#include "common/jsonx.h"
+#include "launcher/format.h"
+#include "launcher/terminal.h"
+#include "launcher/text.h"
+
+#define LINE_EVERY_MS  5000  /* without a terminal */
+#define DRAW_EVERY_MS  50    /* on one: faster than that nobody reads */
+#define RATE_WINDOW_MS 30000 /* the time to go is reckoned from this much of the past */
+#define BAR_COLUMNS    24
+
+struct sample {
+    int64_t step, at_ms;
+};
+
+struct progress {
+    FILE *out;
+    bool redraws, drawn;
+    int64_t shown_ms, shown_step;
+    char state[32];
+    int64_t attempt;
+    struct sample oldest, middle; /* of this attempt; two, so that the window slides */
+};
+
+struct progress *progress_new(FILE *out)
+{
+    struct progress *p = mem_zero(1, sizeof *p);
+    *p = (struct progress){.out = out, .redraws = terminal_redraws(out), .shown_step = -1};
+    p->oldest.step = p->middle.step = -1;
+    return p;
+}
+
+void progress_free(struct progress *p)
+{
+    free(p);
+}
+
+/* Steps per second over the window; 0 = not known yet. */
+static double rate(struct progress *p, const json_t *job, int64_t now_ms)
+{
+    int64_t step = jsonx_int_or(job, "step", -1), attempt = jsonx_int_or(job, "attempt", 0);
+    if (attempt != p->attempt || step < p->middle.step || p->middle.step < 0) {
+        p->attempt = attempt;
+        p->oldest = p->middle = (struct sample){step, now_ms};
+    } else if (now_ms - p->middle.at_ms > RATE_WINDOW_MS) {
+        p->oldest = p->middle;
+        p->middle = (struct sample){step, now_ms};
+    }
+    double seconds = (double)(now_ms - p->oldest.at_ms) / 1000;
+    return p->oldest.step >= 0 && seconds >= 0.5 ? (double)(step - p->oldest.step) / seconds : 0;
+}
+
+static char *bar_text(double done, size_t columns, bool utf8)
+{
+    const char *full = utf8 ? "━" : "#", *empty = utf8 ? "╌" : "-";
+    char *text = mem_zero(columns * 4 + 1, 1), *at = text;
+    size_t filled = (size_t)(fmin(fmax(done, 0), 1) * (double)columns + 0.5);
+    for (size_t i = 0; i < columns; i++) {
+        const char *c = i < filled ? full : empty;
+        memcpy(at, c, strlen(c));
+        at += strlen(c);
+    }
+    return text;
+}
+
+/* Adds "  text" when text is not empty. */
+static void add(char **line, const char *before, const char *text, const char *after)
+{
+    if (!*text)
+        return;
+    char *more = str_printf("%s%s%s%s%s", *line, **line ? "  " : "", before, text, after);
+    free(*line);
+    *line = more;
+}
+
+static void add_steps(char **line, int64_t step, int64_t steps, size_t bar, bool utf8)
+{
+    char text[FORMAT_SIZE], percent[FORMAT_SIZE] = "";
+    double done = steps > 0 && step >= 0 ? (double)step / (double)steps : 0;
+    if (bar && steps > 0) {
+        char *drawn = bar_text(done, bar, utf8);
+        add(line, "", drawn, "");
+        free(drawn);
+    }
+    add(line, bar ? "" : "step ", format_step(step, steps, text), "");
+    if (steps > 0 && step >= 0)
+        snprintf(percent, sizeof percent, "%d%%", (int)(done * 100));
+    add(line, "", percent, "");
+}
+
+char *progress_text(const json_t *job, double step_rate, size_t bar, bool utf8)
+{
+    char text[FORMAT_SIZE];
+    int64_t step = jsonx_int_or(job, "step", -1), steps = jsonx_int_or(job, "steps", -1);
+    const char *state = jsonx_str_or(job, "state", "?");
+    bool running = strcmp(state, "running") == 0;
+    char *line = str_dup("");
+    add(&line, "", jsonx_str_or(job, "name", "?"), "");
+    add_steps(&line, step, steps, bar, utf8);
+    add(&line, "loss ", format_loss(jsonx_real_or(job, "loss", NAN), text), "");
+    if (running)
+        add(&line, "", format_count(jsonx_real_or(job, "tokens_per_second", NAN), text), " tokens/s");
+    if (running && step_rate > 0 && steps > step)
+        add(&line, "eta ", format_seconds((double)(steps - step) / step_rate, text), "");
+    const char *phase = jsonx_str_or(job, "phase", "");
+    if (!running)
+        add(&line, "", state, "");
+    else if (strcmp(phase, "training") != 0)
+        add(&line, "", phase, "");
+    char *clean = text_clean(line);
+    free(line);
+    return clean;
+}
+
+static void draw(struct progress *p, const char *text)
+{
+    size_t width = terminal_width(p->out);
+    fprintf(p->out, "\r\033[K%.*s", (int)text_prefix(text, width > 1 ? width - 1 : 1), text);
+    p->drawn = true;
+    fflush(p->out);
+}
+
+/* Is there something new worth showing? */
+static bool worth_showing(const struct progress *p, const json_t *job, int64_t now_ms)
+{
+    bool state_changed = strcmp(jsonx_str_or(job, "state", "?"), p->state) != 0;
+    bool step_changed = jsonx_int_or(job, "step", -1) != p->shown_step;
+    int64_t pause = p->redraws ? DRAW_EVERY_MS : LINE_EVERY_MS;
+    bool due = now_ms - p->shown_ms >= pause;
+    return state_changed || (due && (step_changed || p->redraws));
+}
+
+void progress_job(struct progress *p, const json_t *job, int64_t now_ms)
+{
+    double steps_per_s = rate(p, job, now_ms);
+    if (!worth_showing(p, job, now_ms))
+        return;
+    char *text = progress_text(job, steps_per_s, p->redraws ? BAR_COLUMNS : 0, terminal_utf8());
+    if (p->redraws)
+        draw(p, text);
+    else
+        fprintf(p->out, "%s\n", text);
+    fflush(p->out);
+    free(text);
+    snprintf(p->state, sizeof p->state, "%s", jsonx_str_or(job, "state", "?"));
+    p->shown_ms = now_ms;
+    p->shown_step = jsonx_int_or(job, "step", -1);
+}
+
+void progress_note(struct progress *p, const char *fmt, ...)
+{
+    va_list ap;
+    char *raw = NULL;
+    va_start(ap, fmt);
+    if (vasprintf(&raw, fmt, ap) < 0)
+        abort();
+    va_end(ap);
+    char *text = text_clean(raw);
+    fprintf(p->out, "%s%s\n", p->drawn ? "\r\033[K" : "", text);
+    fflush(p->out);
+    p->drawn = false;
+    if (p->redraws)
+        p->shown_ms = 0; /* the progress line is drawn again at the next look */
+    free(text);
+    free(raw);
+}
+
+void progress_end(struct progress *p)
+{
+    if (p->drawn)
+        fputc('\n', p->out);
+    p->drawn = false;
+    fflush(p->out);
+}
