@@ -3,7 +3,6 @@
  *
  * What the bundled runtime does not do yet is a table of its own at the end: rows go away as it learns. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "common/fsutil.h"
@@ -12,16 +11,14 @@
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
 /* True when none of the paths (up to NULL) was found wrong. */
-static bool sound(const struct job_reader *r, ...)
+static bool all_sound(const struct job_reader *r, const char *const *paths)
 {
     bool all = true;
-    va_list args;
-    va_start(args, r);
-    for (const char *path = va_arg(args, const char *); path && all; path = va_arg(args, const char *))
-        all = job_sound(r, path);
-    va_end(args);
+    for (size_t i = 0; paths[i] && all; i++)
+        all = job_sound(r, paths[i]);
     return all;
 }
+#define SOUND(r, ...) all_sound(r, (const char *const[]){__VA_ARGS__, NULL})
 
 static void mark_bad(struct job_reader *r, const char *path)
 {
@@ -104,7 +101,7 @@ static void derive_ranks(struct job_reader *r, bool ranks_given)
 static void check_mesh(struct job_reader *r)
 {
     bool ranks_given = !r->spec->is_train && job_given(r, "run.ranks");
-    if (!sound(r, "parallel.tp", "parallel.pp", "parallel.cp", "parallel.dp", "run.ranks", "parallel", NULL))
+    if (!SOUND(r, "parallel.tp", "parallel.pp", "parallel.cp", "parallel.dp", "run.ranks", "parallel"))
         mark_bad(r, "parallel.dp");
     else if (ranks_given && !job_given(r, "parallel.dp"))
         derive_dp(r);
@@ -115,7 +112,7 @@ static void check_mesh(struct job_reader *r)
 static void check_expert_parallel(struct job_reader *r)
 {
     const struct job_spec *s = r->spec;
-    if (s->ep == 1 || !sound(r, "parallel.ep", "parallel.cp", "parallel.dp", "train.model.experts", NULL))
+    if (s->ep == 1 || !SOUND(r, "parallel.ep", "parallel.cp", "parallel.dp", "train.model.experts"))
         return;
     if (s->dp * s->cp % s->ep != 0)
         COMPLAIN(r, "parallel.ep",
@@ -139,7 +136,7 @@ static void fill_preset(struct job_reader *r)
     const struct job_preset *p = m->preset[0] ? job_preset_find(m->preset) : NULL;
     if (!p)
         return;
-    if (job_given(r, "train.model.arch") && m->arch != p->arch && sound(r, "train.model.arch", NULL))
+    if (job_given(r, "train.model.arch") && m->arch != p->arch && SOUND(r, "train.model.arch"))
         COMPLAIN(r, "train.model.arch", "preset %s is a %s; leave arch away or the preset", p->name,
                  job_arch_name(p->arch));
     m->arch = p->arch;
@@ -191,7 +188,7 @@ static void fill_model(struct job_reader *r)
 static void check_heads(struct job_reader *r)
 {
     const struct job_model *m = &r->spec->train.model;
-    if (!sound(r, "train.model.arch", "train.model.hidden", "train.model.heads", NULL))
+    if (!SOUND(r, "train.model.arch", "train.model.hidden", "train.model.heads"))
         return;
     if (m->hidden % m->heads != 0)
         COMPLAIN(r, "train.model.heads", "hidden %" PRId64 " cannot be divided by %" PRId64 " heads",
@@ -206,7 +203,7 @@ static void check_heads(struct job_reader *r)
 static void check_kv_heads(struct job_reader *r)
 {
     const struct job_model *m = &r->spec->train.model;
-    if (!sound(r, "train.model.arch", "train.model.heads", "train.model.kv_heads", NULL))
+    if (!SOUND(r, "train.model.arch", "train.model.heads", "train.model.kv_heads"))
         return;
     if (m->arch == ARCH_GPT2 && m->kv_heads != m->heads)
         COMPLAIN(r, "train.model.kv_heads",
@@ -220,7 +217,7 @@ static void check_kv_heads(struct job_reader *r)
 static void check_vocab(struct job_reader *r)
 {
     const struct job_train *t = &r->spec->train;
-    if (!sound(r, "train.model.vocab", "train.data.tokenizer", NULL) || strcmp(t->tokenizer, "bytes") != 0)
+    if (!SOUND(r, "train.model.vocab", "train.data.tokenizer") || strcmp(t->tokenizer, "bytes") != 0)
         return;
     if (t->model.vocab < 256)
         COMPLAIN(r, "train.model.vocab", "%" PRId64 " is too small: the bytes tokenizer has 256 tokens",
@@ -230,7 +227,7 @@ static void check_vocab(struct job_reader *r)
 static void check_experts(struct job_reader *r)
 {
     const struct job_model *m = &r->spec->train.model;
-    if (!sound(r, "train.model.experts", "train.model.top_k", NULL))
+    if (!SOUND(r, "train.model.experts", "train.model.top_k"))
         return;
     if (m->top_k > m->experts)
         COMPLAIN(r, "train.model.top_k", "%" PRId64 " is more than the %" PRId64 " experts there are",
@@ -246,7 +243,7 @@ static void check_batch(struct job_reader *r)
 {
     struct job_train *t = &r->spec->train;
     int64_t dp = r->spec->dp;
-    if (!sound(r, "train.batch", "train.batch.global", "train.batch.micro", "parallel.dp", NULL))
+    if (!SOUND(r, "train.batch", "train.batch.global", "train.batch.micro", "parallel.dp"))
         return;
     if (job_given(r, "train.batch.micro") && t->batch_global % (t->batch_micro * dp) != 0)
         COMPLAIN(r, "train.batch.global",
@@ -264,9 +261,9 @@ static void check_optimizer(struct job_reader *r)
     struct job_optimizer *o = &r->spec->train.optimizer;
     if (!job_given(r, "train.optimizer.min_lr"))
         o->min_lr = o->lr / 10;
-    else if (o->min_lr > o->lr && sound(r, "train.optimizer.min_lr", "train.optimizer.lr", NULL))
+    else if (o->min_lr > o->lr && SOUND(r, "train.optimizer.min_lr", "train.optimizer.lr"))
         COMPLAIN(r, "train.optimizer.min_lr", "%g is more than lr = %g", o->min_lr, o->lr);
-    if (o->warmup > r->spec->train.steps && sound(r, "train.optimizer.warmup", "train.steps", "train", NULL))
+    if (o->warmup > r->spec->train.steps && SOUND(r, "train.optimizer.warmup", "train.steps", "train"))
         COMPLAIN(r, "train.optimizer.warmup", "%" PRId64 " is more than the %" PRId64 " steps of the job",
                  o->warmup, r->spec->train.steps);
 }
@@ -379,7 +376,7 @@ static void check_runtime(struct job_reader *r)
 
 static void check_train(struct job_reader *r)
 {
-    if (job_given(r, "train.model") && sound(r, "train.model", NULL)) {
+    if (job_given(r, "train.model") && SOUND(r, "train.model")) {
         fill_model(r);
         check_heads(r);
         check_kv_heads(r);
@@ -398,7 +395,7 @@ void job_check(struct job_reader *r)
     check_kind(r);
     check_mesh(r);
     check_expert_parallel(r);
-    if (r->spec->is_train && sound(r, "train", "run", NULL))
+    if (r->spec->is_train && SOUND(r, "train", "run"))
         check_train(r);
     check_notify(r);
 }

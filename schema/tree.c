@@ -36,7 +36,7 @@ struct tree_node *tree_node_new(enum tree_kind kind, struct mark at, const char 
 void tree_append(struct tree_node *node, struct tree_node *item)
 {
     if ((node->n_items & (node->n_items + 1)) == 0) /* grows at 0, 1, 3, 7, … */
-        node->items = mem_grow(node->items, 2 * node->n_items + 1, sizeof *node->items);
+        node->items = mem_grow(node->items, 2 * node->n_items + 1, sizeof(void *));
     node->items[node->n_items++] = item;
 }
 
