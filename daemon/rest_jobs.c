@@ -1,0 +1,258 @@
+/* rest_jobs: submitting, listing, looking at and acting on jobs.
+ *
+ * A submitted job file is read again here, whatever the launcher has checked: nobody is trusted. What is stored is the
+ * completed form that job_spec_to_yaml prints. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fsutil.h"
+#include "common/jsonx.h"
+#include "daemon/exchange.h"
+#include "daemon/view.h"
+
+#define KEY_MAX  128
+#define SETS_MAX 256
+#define PATH_LEN 4096
+
+/* ---- POST /v1/jobs ---- */
+
+struct submission {
+    const char *spec, *file, *cwd, *key;
+    const char **sets;
+    size_t n_sets;
+};
+
+static int read_sets(const json_t *body, struct submission *s, struct err *err)
+{
+    const json_t *list = json_object_get(body, "set"), *item;
+    size_t i;
+    if (!list || json_is_null(list))
+        return 0;
+    if (!json_is_array(list) || json_array_size(list) > SETS_MAX)
+        return err_set(err, "\"set\" must be an array of at most %d strings", SETS_MAX);
+    s->sets = mem_zero(json_array_size(list) + 1, sizeof(*s->sets));
+    json_array_foreach(list, i, item)
+    {
+        if (!json_is_string(item))
+            return err_set(err, "\"set\" must hold strings like \"train.steps=40\"");
+        s->sets[s->n_sets++] = json_string_value(item);
+    }
+    return 0;
+}
+
+static int read_submission(const json_t *body, struct submission *s, struct err *err)
+{
+    s->file = jsonx_str_or(body, "file", "job.yaml");
+    s->key = jsonx_str_or(body, "key", NULL);
+    if (jsonx_str(body, "spec", &s->spec, err) != 0 || jsonx_str(body, "cwd", &s->cwd, err) != 0)
+        return -1;
+    if (s->cwd[0] != '/' || strlen(s->cwd) >= PATH_LEN)
+        return err_set(err, "\"cwd\" must be an absolute path of less than %d bytes", PATH_LEN);
+    if (s->key && (!s->key[0] || strlen(s->key) > KEY_MAX))
+        return err_set(err, "\"key\" must have 1 to %d bytes", KEY_MAX);
+    return read_sets(body, s, err);
+}
+
+static void refuse_diagnostics(struct exchange *x, const struct job_diagnostics *d)
+{
+    json_t *list = json_array();
+    size_t kept = d->count < JOB_DIAGNOSTICS_MAX ? d->count : JOB_DIAGNOSTICS_MAX;
+    for (size_t i = 0; i < kept; i++) {
+        json_t *text = json_string(d->text[i]);
+        json_array_append_new(list, text ? text : json_string("(a message about bytes that are not UTF-8)"));
+    }
+    x->reply = json_object();
+    jsonx_set(x->reply, "diagnostics", list);
+    exchange_refuse(x, 400, "%s", kept ? d->text[0] : "the job file is not valid");
+}
+
+static void submit_spec(struct exchange *x, const struct submission *s, struct job_spec *spec)
+{
+    struct core_submit request = {
+        .key = s->key, .user = x->user, .cwd = s->cwd, .uid = x->uid, .gid = x->gid, .spec = spec};
+    enum core_refusal why = CORE_OK;
+    struct err err = {0};
+    if (core_submit(turn_core(x->turn), turn_time(), &request, &x->id, &why, &err) != 0) {
+        job_spec_free(spec);
+        exchange_refuse_core(x, why, &err);
+    }
+}
+
+static void submit(struct exchange *x)
+{
+    static struct job_diagnostics diagnostics; /* 10 KiB, and one thread: kept off the stack */
+    struct submission s = {0};
+    struct job_spec *spec = NULL;
+    struct err err = {0};
+    diagnostics.count = 0;
+    if (read_submission(x->body, &s, &err) != 0)
+        exchange_refuse(x, 400, "%s", err.text);
+    else if (job_spec_parse(s.spec, strlen(s.spec), s.file, s.sets, s.n_sets, &spec, &diagnostics) != 0)
+        refuse_diagnostics(x, &diagnostics);
+    else
+        submit_spec(x, &s, spec);
+    free(s.sets);
+}
+
+static enum exchange_next render_submitted(struct exchange *x)
+{
+    x->status = 201;
+    x->reply = json_pack("{s:I}", "id", (json_int_t)x->id);
+    return EXCHANGE_ANSWER;
+}
+
+/* ---- reading ---- */
+
+/* The job, or NULL after a 404. */
+static const struct job_record *find_job(struct exchange *x)
+{
+    const struct job_record *job = core_job(turn_core(x->turn), x->id);
+    if (!job)
+        exchange_refuse(x, 404, "there is no job %lld; belay status lists them", (long long)x->id);
+    return job;
+}
+
+struct listing {
+    struct exchange *x;
+    int64_t now_ms;
+    int state; /* -1 = any */
+};
+
+static bool list_job(void *ctx, const struct job_record *job)
+{
+    struct listing *l = ctx;
+    if (l->state < 0 || (int)job->state == l->state)
+        json_array_append_new(l->x->reply, view_job(turn_core(l->x->turn), job, l->now_ms));
+    return true;
+}
+
+static enum exchange_next render_jobs(struct exchange *x)
+{
+    const char *state = exchange_query(x, "state");
+    struct listing l = {.x = x, .now_ms = turn_time().now_ms, .state = state ? job_state_parse(state) : -1};
+    if (state && l.state < 0) {
+        exchange_refuse(x, 400, "\"%.40s\" is no state of a job", state);
+        return EXCHANGE_ANSWER;
+    }
+    x->reply = json_array();
+    core_each_job(turn_core(x->turn), list_job, &l);
+    return EXCHANGE_ANSWER;
+}
+
+static enum exchange_next render_job(struct exchange *x)
+{
+    const struct job_record *job = find_job(x);
+    x->wait_for = exchange_query_int(x, "rev", 0, INT64_MAX, -1);
+    int64_t wait = exchange_query_int(x, "wait", 0, INT64_MAX, 0);
+    if (x->status || !job)
+        return EXCHANGE_ANSWER;
+    if (job->rev == x->wait_for && wait > 0 && !x->waited_enough)
+        return EXCHANGE_WAIT;
+    x->reply = view_job(turn_core(x->turn), job, turn_time().now_ms);
+    return EXCHANGE_ANSWER;
+}
+
+static bool job_wakes(const struct exchange *x, const struct core_changes *changes)
+{
+    const struct job_record *job;
+    if (changes->n_jobs == 0)
+        return false;
+    job = core_job(turn_core(x->turn), x->id);
+    return !job || job->rev != x->wait_for;
+}
+
+static enum exchange_next render_attempts(struct exchange *x)
+{
+    const struct job_record *job = find_job(x);
+    if (!job)
+        return EXCHANGE_ANSWER;
+    x->reply = json_array();
+    for (int64_t number = 1; number <= job->attempt; number++) {
+        const struct attempt_record *attempt = core_attempt(turn_core(x->turn), job->id, number);
+        if (attempt)
+            json_array_append_new(x->reply, view_attempt(attempt));
+    }
+    return EXCHANGE_ANSWER;
+}
+
+struct checkpoint_listing {
+    json_t *list;
+    const struct job_record *job;
+};
+
+static void list_checkpoint(void *ctx, const struct checkpoint_record *checkpoint)
+{
+    struct checkpoint_listing *l = ctx;
+    json_array_append_new(l->list, view_checkpoint(l->job, checkpoint));
+}
+
+static enum exchange_next render_checkpoints(struct exchange *x)
+{
+    struct checkpoint_listing l = {.list = json_array(), .job = find_job(x)};
+    struct err err = {0};
+    if (l.job && store_checkpoints(turn_store(x->turn), l.job->id, list_checkpoint, &l, &err) != 0)
+        exchange_refuse(x, 503, "%s", err.text);
+    if (x->status)
+        json_decref(l.list);
+    else
+        x->reply = l.list;
+    return EXCHANGE_ANSWER;
+}
+
+/* ---- acting ---- */
+
+static void act(struct exchange *x, enum core_job_verb verb, const char *word)
+{
+    const struct job_record *job = find_job(x);
+    enum core_refusal why = CORE_OK;
+    struct err err = {0};
+    if (!job)
+        return;
+    if (!exchange_may_act(x, job->uid))
+        exchange_refuse(x, 403,
+                        "job %lld belongs to %s: only %s, root, or the user that runs belayd may %s it",
+                        (long long)job->id, job->user, job->user, word);
+    else if (core_job_request(turn_core(x->turn), turn_time(), x->id, verb, x->user, &why, &err) != 0)
+        exchange_refuse_core(x, why, &err);
+}
+
+static void cancel(struct exchange *x)
+{
+    act(x, CORE_CANCEL, "cancel");
+}
+
+static void hold(struct exchange *x)
+{
+    act(x, CORE_HOLD, "hold");
+}
+
+static void release(struct exchange *x)
+{
+    act(x, CORE_RELEASE, "release");
+}
+
+static void requeue(struct exchange *x)
+{
+    act(x, CORE_REQUEUE, "requeue");
+}
+
+static enum exchange_next render_acted(struct exchange *x)
+{
+    const struct job_record *job = find_job(x);
+    if (job)
+        x->reply = json_pack("{s:I,s:s}", "id", (json_int_t)job->id, "state", job_state_name(job->state));
+    return EXCHANGE_ANSWER;
+}
+
+const struct route rest_job_routes[] = {
+    {EVHTTP_REQ_POST, "/v1/jobs", submit, render_submitted, NULL},
+    {EVHTTP_REQ_GET, "/v1/jobs", NULL, render_jobs, NULL},
+    {EVHTTP_REQ_GET, "/v1/jobs/#", NULL, render_job, job_wakes},
+    {EVHTTP_REQ_GET, "/v1/jobs/#/attempts", NULL, render_attempts, NULL},
+    {EVHTTP_REQ_GET, "/v1/jobs/#/checkpoints", NULL, render_checkpoints, NULL},
+    {EVHTTP_REQ_POST, "/v1/jobs/#/cancel", cancel, render_acted, NULL},
+    {EVHTTP_REQ_POST, "/v1/jobs/#/hold", hold, render_acted, NULL},
+    {EVHTTP_REQ_POST, "/v1/jobs/#/release", release, render_acted, NULL},
+    {EVHTTP_REQ_POST, "/v1/jobs/#/requeue", requeue, render_acted, NULL},
+    {EVHTTP_REQ_GET, NULL, NULL, NULL, NULL},
+};

@@ -1,0 +1,35 @@
+/* view: records as the JSON objects of docs/protocols.md section 5. Keys are a contract: scripts read them.
+ *
+ * Each returns a new reference. Absent values are null; times are UTC ISO 8601 with milliseconds. */
+#ifndef BELAY_DAEMON_VIEW_H
+#define BELAY_DAEMON_VIEW_H
+
+#include <jansson.h>
+
+#include "daemon/core/core.h"
+
+json_t *view_job(const struct core *core, const struct job_record *job, int64_t now_ms);
+
+/* One element of GET /v1/jobs/ID/attempts. */
+json_t *view_attempt(const struct attempt_record *attempt);
+
+json_t *view_event(const struct event_record *event);
+
+/* job: whose checkpoint it is (for the path). */
+json_t *view_checkpoint(const struct job_record *job, const struct checkpoint_record *checkpoint);
+
+/* The job's checkpoint directory, absolute; NULL when it has none. Fresh string. */
+char *view_checkpoint_directory(const struct job_record *job);
+
+/* Which live jobs are on which node, collected once for a whole listing: O(p log p) in placed (job, node) pairs. */
+struct view_residents;
+struct view_residents *view_residents_collect(const struct core *core);
+void view_residents_free(struct view_residents *residents);
+
+json_t *view_node(const struct core *core, const struct node_record *node,
+                  const struct view_residents *residents, int64_t now_ms);
+
+/* UTC milliseconds as a string, 0 as null. */
+json_t *view_time(int64_t utc_ms);
+
+#endif
