@@ -29,12 +29,9 @@ struct store_sink {
 };
 int store_load(struct store *store, const struct store_sink *sink, void *ctx, struct err *err);
 
-/* Writes every record in changes in one transaction (order_nodes is not used; n_jobs may be a part of the core's jobs).
+/* Writes every record in changes in one transaction (order_nodes and jobs_progress_only are not looked at).
  * Changes without any record write nothing. 0 = on disk; -1 = nothing of it is. */
 int store_commit(struct store *store, const struct core_changes *changes, struct err *err);
-
-/* Does more than the progress of this job differ from what is on disk? */
-bool store_job_differs(const struct store *store, const struct job_record *job);
 
 /* Committed events, oldest first. after: only ids above it; -1 = the newest `limit`. job 0 and node NULL = any.
  * fn's event is borrowed. */

@@ -73,10 +73,7 @@ static int put_spec(struct store *store, const struct job_record *job)
 
 static int put_job(struct store *store, const struct job_record *job)
 {
-    if (put_record(store, STORE_PUT_JOB, &store_jobs, job) != 0 || put_spec(store, job) != 0)
-        return -1;
-    written_job(store->written, job);
-    return 0;
+    return put_record(store, STORE_PUT_JOB, &store_jobs, job) != 0 ? -1 : put_spec(store, job);
 }
 
 static json_t *placement_json(const struct attempt_record *a)
@@ -217,9 +214,4 @@ int store_commit(struct store *store, const struct core_changes *changes, struct
     store_fail(store, "write", err);
     run(store, STORE_ROLLBACK); /* fails when SQLite has already rolled back: the same result */
     return -1;
-}
-
-bool store_job_differs(const struct store *store, const struct job_record *job)
-{
-    return written_job_differs(store->written, job);
 }

@@ -161,40 +161,62 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Appends the lazy jobs, each once, to jobs[n]; there is room. Returns the new n. */
-static size_t lazy_take(struct turn *turn, const struct job_record **jobs, size_t n)
+/* What one transaction writes: the core's changes, less the progress that is put off, plus the progress that is due. */
+struct writing {
+    struct core_changes changes;
+    const struct job_record **jobs;
+    const struct attempt_record **attempts;
+};
+
+static void writing_job(struct writing *w, const struct job_record *job)
 {
-    if (turn->n_lazy > 0)
-        qsort(turn->lazy, turn->n_lazy, sizeof(*turn->lazy), by_id);
+    w->jobs[w->changes.n_jobs++] = job;
+}
+
+/* Each lazy job once, with its newest attempt (whose newest step counts towards the replay after a restart). */
+static void lazy_take(struct turn *turn, struct writing *w)
+{
+    qsort(turn->lazy, turn->n_lazy, sizeof(*turn->lazy), by_id);
     for (size_t i = 0; i < turn->n_lazy; i++) {
         const struct job_record *job = core_job(turn->core, turn->lazy[i]);
-        if (job && (i == 0 || turn->lazy[i] != turn->lazy[i - 1]))
-            jobs[n++] = job;
+        const struct attempt_record *attempt = job ? core_attempt(turn->core, job->id, 0) : NULL;
+        if (!job || (i > 0 && turn->lazy[i] == turn->lazy[i - 1]))
+            continue;
+        writing_job(w, job);
+        if (attempt)
+            w->attempts[w->changes.n_attempts++] = attempt;
     }
     turn->n_lazy = 0;
-    return n;
 }
 
 /* ---- one turn ---- */
 
-/* Writes what must be written now; jobs of which only progress changed are put off. */
+static void take_changes(struct turn *turn, const struct core_changes *changes, struct writing *w)
+{
+    for (size_t i = 0; i < changes->n_jobs; i++) {
+        if (changes->jobs_progress_only && changes->jobs_progress_only[i])
+            lazy_add(turn, changes->jobs[i]->id);
+        else
+            writing_job(w, changes->jobs[i]);
+    }
+    for (size_t i = 0; i < changes->n_attempts; i++)
+        w->attempts[i] = changes->attempts[i];
+    if (turn->n_lazy > 0 && clock_boot_ms() >= turn->lazy_due_ms)
+        lazy_take(turn, w);
+}
+
 static int commit(struct turn *turn, const struct core_changes *changes)
 {
-    struct core_changes now = *changes;
-    const struct job_record **jobs = mem_zero(changes->n_jobs * 2 + turn->n_lazy + 1, sizeof(*jobs));
-    size_t n = 0;
-    for (size_t i = 0; i < changes->n_jobs; i++) {
-        if (store_job_differs(turn->store, changes->jobs[i]))
-            jobs[n++] = changes->jobs[i];
-        else
-            lazy_add(turn, changes->jobs[i]->id);
-    }
-    if (turn->n_lazy > 0 && clock_boot_ms() >= turn->lazy_due_ms)
-        n = lazy_take(turn, jobs, n);
-    now.jobs = jobs;
-    now.n_jobs = n;
-    int rc = store_commit(turn->store, &now, &turn->failure);
-    free(jobs);
+    struct writing w = {.changes = *changes};
+    w.jobs = mem_zero(changes->n_jobs * 2 + turn->n_lazy + 1, sizeof(*w.jobs));
+    w.attempts = mem_zero(changes->n_attempts + changes->n_jobs + turn->n_lazy + 1, sizeof(*w.attempts));
+    w.changes.jobs = w.jobs;
+    w.changes.attempts = w.attempts;
+    w.changes.n_jobs = 0;
+    take_changes(turn, changes, &w);
+    int rc = store_commit(turn->store, &w.changes, &turn->failure);
+    free(w.jobs);
+    free(w.attempts);
     return rc;
 }
 

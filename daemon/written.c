@@ -1,4 +1,4 @@
-/* written: a hash table from (job, attempt) to 64-bit FNV-1a fingerprints; attempt 0 stands for the job itself.
+/* written: a hash table from (job, attempt) to 64-bit FNV-1a fingerprints.
  *
  * Always holds: an entry's fingerprint is that of a row which was handed to SQLite in a transaction that either committed or
  * ended this process, so an equal fingerprint means an equal row. */
@@ -12,7 +12,7 @@
 struct entry {
     struct entry *next;
     int64_t job, attempt;
-    uint64_t hash;   /* the job's row, or the attempt's placement */
+    uint64_t placement;
     uint64_t *nodes; /* one a node of the attempt; 0 = not written */
     size_t n_nodes;
 };
@@ -117,37 +117,6 @@ static void entry_drop(struct written *w, int64_t job, int64_t attempt)
     entry_free(e);
 }
 
-/* Everything of a job that must be on disk before anyone sees it: all but rev and progress. */
-static uint64_t job_hash(const struct job_record *j)
-{
-    uint64_t h = hash_str(hash_str(hash_str(hash_str(HASH_START, j->key), j->user), j->cwd), j->reason);
-    const int64_t numbers[] = {j->uid,           j->gid,
-                               j->state,         j->attempt,
-                               j->restarts,      j->cancel_requested,
-                               j->not_before_ms, j->hold_requested,
-                               j->submitted_ms,  j->started_ms,
-                               j->ended_ms,      j->first_failure_rank,
-                               j->exit_code,     j->progress.checkpoint_step,
-                               j->lost.detect,   j->lost.stop,
-                               j->lost.place,    j->lost.load,
-                               j->lost.replay};
-    return hash_bytes(h, numbers, sizeof(numbers));
-}
-
-bool written_job_differs(const struct written *w, const struct job_record *job)
-{
-    const struct entry *e = *slot(w, job->id, 0);
-    return !e || e->hash != job_hash(job);
-}
-
-void written_job(struct written *w, const struct job_record *job)
-{
-    if (job_state_final(job->state))
-        entry_drop(w, job->id, 0);
-    else
-        entry_get(w, job->id, 0)->hash = job_hash(job);
-}
-
 static uint64_t placement_hash(const struct attempt_record *a)
 {
     uint64_t h = hash_int(HASH_START, (int64_t)a->world);
@@ -163,8 +132,8 @@ bool written_placement_changes(struct written *w, const struct attempt_record *a
 {
     struct entry *e = entry_get(w, attempt->job, attempt->number);
     uint64_t h = placement_hash(attempt);
-    bool changes = e->hash != h;
-    e->hash = h;
+    bool changes = e->placement != h;
+    e->placement = h;
     return changes;
 }
 
