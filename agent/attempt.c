@@ -271,6 +271,12 @@ static void settle_report(struct attempt *a, struct link_report *report)
     link_report_clear(report);
 }
 
+static bool is_shim(void *ctx, pid_t pid)
+{
+    struct attempt *a = ctx;
+    return a->env->is_shim(a->env->ctx, pid);
+}
+
 static void on_swept(void *ctx, size_t killed)
 {
     struct attempt *a = ctx;
@@ -292,7 +298,7 @@ static void start_sweep(struct attempt *a)
                                   .token = a->order.token,
                                   .cgroup = a->cgroup,
                                   .node = a->env->node,
-                                  .is_shim = a->env->is_shim,
+                                  .is_shim = is_shim,
                                   .done = on_swept,
                                   .ctx = a};
     a->sweep = sweep_start(a->env->base, &target);

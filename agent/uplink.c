@@ -123,7 +123,7 @@ static void send_hello(struct uplink *u, const char *nonce)
     proof_nonce(u->nonce);
     local_address(u, local, sizeof local);
     (void)procid_of(0, &self); /* /proc is needed by everything else here too */
-    json_t *msg = u->config.hello(u->config.ctx, local);
+    json_t *msg = json_object(), *rest = u->config.hello(u->config.ctx, local);
     jsonx_set_str(msg, "t", "hello");
     jsonx_set(msg, "v", json_integer(LINK_VERSION));
     jsonx_set_str(msg, "node", u->config.node);
@@ -131,6 +131,8 @@ static void send_hello(struct uplink *u, const char *nonce)
     jsonx_set_str(msg, "proof", proof);
     jsonx_set_str(msg, "boot", self.boot);
     jsonx_set(msg, "start", json_integer((json_int_t)self.start));
+    (void)json_object_update(msg, rest); /* fails only without memory; belayd then refuses the hello */
+    json_decref(rest);
     jsonline_send(u->bev, msg);
     json_decref(msg);
 }
