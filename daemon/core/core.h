@@ -95,8 +95,9 @@ struct core_changes {
     const struct checkpoint_record *checkpoints;
     size_t n_checkpoints;
     const char *const *order_nodes;
-    size_t n_order_nodes;         /* nodes whose desired set changed */
-    int64_t next_job, next_event; /* to be stored too */
+    size_t n_order_nodes;           /* nodes whose desired set changed */
+    int64_t next_job, next_event;   /* to be stored too */
+    const bool *jobs_progress_only; /* like jobs: only progress changed, which may be stored later */
 };
 const struct core_changes *core_changes(struct core *core);
 void core_changes_clear(struct core *core);

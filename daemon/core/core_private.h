@@ -1,0 +1,238 @@
+/* core_private: what the modules of the core share: the objects around the records, and which module does what.
+ *
+ * Event functions (core_node_report, …) only note facts and put the objects concerned on the examine lists; core_turn draws the
+ * conclusions. So a turn costs what changed in it, however many events it had. What decides the future is in the records alone:
+ * a core loaded from them goes on as the old one would have. The other fields here are derived, or only speed and timing. */
+#ifndef BELAY_DAEMON_CORE_CORE_PRIVATE_H
+#define BELAY_DAEMON_CORE_CORE_PRIVATE_H
+
+#include "daemon/core/core.h"
+#include "daemon/core/idmap.h"
+#include "daemon/core/machines.h"
+#include "daemon/core/placement.h"
+#include "daemon/core/timers.h"
+
+/* One node's part of an attempt, with what its newest report comes to. */
+struct seat {
+    struct node *node;
+    size_t first, n_ranks;              /* its ranks are by_seat[first .. first + n_ranks - 1] */
+    size_t n_ok, n_exited;              /* ranks that exited with 0; that exited at all */
+    bool connected;                     /* some rank called PMIx_Init */
+    const struct link_rank *bad;        /* earliest rank that exited with anything but 0, or NULL */
+    const struct link_rank *unfinished; /* earliest rank that exited with 0 without PMIx_Finalize, or NULL */
+};
+
+struct attempt {
+    struct attempt_record r; /* first: changes hand out pointers to it */
+    struct job *job;
+    struct seat *seats; /* like r.nodes */
+    int64_t *by_seat;   /* ranks, grouped by seat */
+    bool dirty, examine;
+    bool advanced;             /* passed a checkpoint newer than all before */
+    bool checkpoint_on;        /* its ranks save a checkpoint when asked */
+    bool asked, durable_since; /* a drain asked for a checkpoint; one came since */
+    int64_t asked_mono_ms;
+    int64_t due_mono_ms; /* must be ready (preparing) or running (launching) by then; INT64_MAX = no limit */
+    int64_t go_ms, last_step_ms; /* UTC; 0 = not yet or not known */
+    int64_t speaker;             /* rank whose STEP counts, -1 = none yet */
+    int64_t last_durable;        /* step, -1 = none */
+};
+
+struct avoided {
+    struct node *node;
+    int64_t until_mono_ms;
+};
+
+struct job {
+    struct job_record r; /* first */
+    struct attempt **attempts;
+    size_t n_attempts;
+    struct attempt *current; /* the one attempt not ended, or NULL */
+    struct avoided *avoided; /* nodes that could not prepare it */
+    size_t n_avoided;
+    char *directory;   /* absolute checkpoint directory, or NULL */
+    int64_t high_step; /* newest step of any attempt since started_ms, -1 = none */
+    int64_t high_checkpoint;
+    size_t failed_prepares; /* in a row */
+    struct timer timer;
+    bool dirty, progress_only;
+    bool waiting, queued; /* wants slots; has an entry in the queue (which may be out of date) */
+    bool kept_out;        /* did not fit when fit_version was what it is here */
+    uint64_t fit_version;
+};
+
+struct hosted {
+    struct attempt *attempt;
+    size_t seat;
+};
+
+struct stale {
+    int64_t job, attempt;
+};
+
+struct node {
+    struct node_record r;  /* first */
+    char *drain_reason;    /* the admin's words, or NULL */
+    struct hosted *hosted; /* attempts not ended that have slots here */
+    size_t n_hosted, hosted_room;
+    struct stale *stale; /* attempts that may still have processes here and are no longer wanted */
+    size_t n_stale;
+    struct attempt **owners; /* by slot */
+    size_t n_owners, n_owned;
+    int64_t held_memory;
+    int64_t seen_mono_ms;
+    bool heard; /* said hello since this core began */
+    bool dirty, orders_dirty, examine;
+    struct timer timer;
+    struct attempt *mark; /* scratch of attempt_seats */
+    size_t mark_seat;
+};
+
+/* A growing array of pointers. */
+struct list {
+    void **items;
+    size_t count, room;
+};
+void list_add(struct list *list, void *item);
+void list_remove(struct list *list, const void *item);
+
+struct core {
+    struct core_config config;
+    struct core_time t; /* of the call in progress */
+    uint64_t random;
+    struct list jobs;     /* by id */
+    struct list nodes;    /* by name, numbers as numbers */
+    struct list topology; /* nodes by pod, rack, name; rebuilt when topology_dirty */
+    bool topology_dirty;
+    struct idmap *node_by_name, *job_by_key, *job_by_directory;
+    struct timers *timers;
+    struct timer settle_timer;
+    bool settled, loaded;
+    struct list queue; /* jobs that wait for slots, in order unless queue_dirty */
+    bool queue_dirty, schedule_dirty;
+    uint64_t fit_version; /* grows when slots may have become free */
+    struct list examine_nodes, examine_attempts;
+    int64_t next_job, next_event;
+    struct list changed_jobs, changed_attempts, changed_nodes, order_nodes;
+    struct event_record *events;
+    size_t n_events, events_room;
+    struct checkpoint_record *checkpoints;
+    size_t n_checkpoints, checkpoints_room;
+    struct core_changes changes;
+    const char **order_names;
+    bool *progress_only;
+};
+
+/* ---- changes.c: what the shell must store and send ---- */
+void mark_job(struct core *core, struct job *job);
+void mark_job_progress(struct core *core, struct job *job);
+void mark_attempt(struct core *core, struct attempt *attempt);
+void mark_node(struct core *core, struct node *node);
+void mark_orders(struct core *core, struct node *node);
+void mark_all_orders(struct core *core, struct attempt *attempt);
+void changes_free(struct core *core);
+/* Appends an event. attempt, rank 0/-1 and node NULL = none. */
+struct event_of {
+    const char *kind;
+    int64_t job, attempt, rank;
+    const char *node;
+};
+void event_note(struct core *core, struct event_of of, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void checkpoint_add(struct core *core, const struct checkpoint_record *checkpoint);
+
+/* ---- jobs.c ---- */
+struct job *job_find(const struct core *core, int64_t id);
+struct job *job_add(struct core *core, struct job_record *record); /* takes the record's insides; no event */
+void job_free(struct job *job);
+/* Runs the job's table; `reason` becomes the job's sentence when the state changes or the row says so. */
+void job_event(struct core *core, struct job *job, enum job_event event, const char *reason);
+void job_set_reason(struct core *core, struct job *job, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void job_attempt_ended(struct core *core, struct job *job, struct attempt *attempt);
+void job_rearm(struct core *core, struct job *job);
+struct attempt *job_newest(const struct job *job);
+/* A wish of the user is under way that ends the current attempt. */
+bool job_stop_wanted(const struct job *job);
+
+/* ---- attempts.c ---- */
+struct attempt *attempt_new(struct core *core, struct job *job, struct placed_rank *placement);
+void attempt_load(struct core *core, struct job *job, struct attempt_record *record);
+void attempt_free(struct attempt *attempt);
+struct attempt *attempt_find(const struct job *job, int64_t number);
+void attempt_examine_later(struct core *core, struct attempt *attempt);
+void attempt_examine(struct core *core, struct attempt *attempt);
+/* Begins to stop it (the sentence says why); nothing happens when it is stopping already. */
+void attempt_stop(struct core *core, struct attempt *attempt, enum attempt_outcome outcome, const char *why);
+bool attempt_kills(const struct attempt *attempt); /* SIGKILL at once instead of SIGTERM and grace */
+void attempt_check_deadline(struct core *core, struct attempt *attempt);
+
+/* ---- seats.c ---- */
+void attempt_seats(struct core *core,
+                   struct attempt *attempt); /* builds seats (and r.nodes where missing) from the placement */
+void seat_take_report(struct core *core, struct attempt *attempt, size_t seat,
+                      const struct link_report *report);
+void seat_set_phase(struct core *core, struct attempt *attempt, size_t seat, enum report_phase phase,
+                    const char *reason);
+void seat_summarise(struct attempt *attempt, size_t seat);
+bool seat_over(const struct attempt *attempt, size_t seat); /* nothing of it is left there */
+
+/* ---- facts.c: what the seats come to ---- */
+enum fault_kind {
+    FAULT_NONE,
+    FAULT_RANK,
+    FAULT_UNFINISHED,
+    FAULT_REFUSED,
+    FAULT_LOST,
+    FAULT_VANISHED,
+    FAULT_DOWN
+};
+struct attempt_facts {
+    size_t n, ready, running, finished, over;
+    enum fault_kind fault;
+    size_t fault_seat;
+    const struct link_rank *fault_rank;
+};
+struct attempt_facts attempt_gather(const struct attempt *attempt);
+bool fault_is_nodes(const struct attempt_facts *facts); /* not charged */
+void fault_describe(const struct attempt *attempt, const struct attempt_facts *facts, struct err *out);
+
+/* ---- nodes.c ---- */
+struct node *node_find(const struct core *core, const char *name);
+struct node *node_get(struct core *core, const char *name); /* makes an unknown one */
+void node_load(struct core *core, struct node_record *record);
+void node_free(struct node *node);
+void node_event(struct core *core, struct node *node, enum node_event event, const char *reason);
+void node_host(struct core *core, struct node *node, struct attempt *attempt, size_t seat);
+void node_unhost(struct core *core, struct node *node, struct attempt *attempt, size_t seat);
+void node_set_reason(struct core *core, struct node *node, const char *text);
+void node_examine_later(struct core *core, struct node *node);
+void node_examine(struct core *core, struct node *node);
+void node_due(void *ctx, void *owner);
+void nodes_settle_check(struct core *core);
+void nodes_settle(void *ctx, void *owner);
+bool node_usable(const struct node *node);
+
+/* ---- drain.c ---- */
+void drain_examine(struct core *core,
+                   struct attempt *attempt); /* asks for a checkpoint or moves it when a node of it drains */
+int64_t drain_due(const struct core *core, const struct attempt *attempt); /* mono_ms, INT64_MAX = none */
+void drain_explain(struct core *core, struct node *node);
+
+/* ---- progress.c ---- */
+void lost_carry(struct core *core,
+                struct attempt *attempt); /* at creation: detect and stop of the attempt before */
+void lost_at_go(struct core *core, struct attempt *attempt);
+void lost_at_stop(struct core *core, struct attempt *attempt); /* it never trained */
+
+/* ---- schedule.c ---- */
+void queue_add(struct core *core, struct job *job);
+void queue_remove(struct core *core, struct job *job);
+void capacity_grew(struct core *core);
+void schedule(struct core *core);
+
+/* ---- core.c ---- */
+uint64_t core_random(struct core *core);
+int64_t core_mono_of(const struct core *core, int64_t utc_ms);
+
+#endif

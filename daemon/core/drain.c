@@ -1,0 +1,148 @@
+/* drain: empties a node. Each attempt on it is asked for a checkpoint and moves once that is durable, or the time for it is over.
+ *
+ * What has not begun to run, never said that it saves checkpoints when asked, or must go `now`, moves at once. Nothing here
+ * is charged to a job. Whether an attempt must move is looked up in its nodes each time, so nothing depends on the order of events. */
+#include <stdlib.h>
+
+#include "common/fsutil.h"
+#include "daemon/core/core_private.h"
+
+/* The draining node that presses most, or NULL. */
+static const struct node *pressing(const struct attempt *a)
+{
+    const struct node *found = NULL;
+    for (size_t i = 0; i < a->r.n_nodes; i++) {
+        const struct node *node = a->seats[i].node;
+        if (node->r.drain_requested &&
+            (!found || node->r.drain_now || (node->r.drain_deadline_ms && !found->r.drain_now)))
+            found = node;
+    }
+    return found;
+}
+
+static bool active(const struct attempt *a)
+{
+    return a->r.state == ATTEMPT_PREPARING || a->r.state == ATTEMPT_LAUNCHING ||
+           a->r.state == ATTEMPT_RUNNING;
+}
+
+static int64_t deadline(const struct core *core, const struct attempt *a, const struct node *node)
+{
+    if (node->r.drain_deadline_ms > 0)
+        return core_mono_of(core, node->r.drain_deadline_ms);
+    return a->asked_mono_ms + core->config.checkpoint_wait_ms;
+}
+
+int64_t drain_due(const struct core *core, const struct attempt *a)
+{
+    const struct node *node = a->asked && active(a) ? pressing(a) : NULL;
+    return node ? deadline(core, a, node) : INT64_MAX;
+}
+
+static void ask(struct core *core, struct attempt *a, const struct node *node)
+{
+    a->asked = true;
+    a->durable_since = false;
+    a->asked_mono_ms = core->t.mono_ms;
+    a->r.checkpoint_request++;
+    mark_attempt(core, a);
+    mark_all_orders(core, a);
+    struct event_of of = {"checkpoint_asked", a->r.job, a->r.number, -1, node->r.name};
+    event_note(core, of, "%s drains: job %lld is asked for a checkpoint", node->r.name, (long long)a->r.job);
+    job_rearm(core, a->job);
+}
+
+static void move(struct core *core, struct attempt *a, const struct node *node)
+{
+    struct err why;
+    err_set(&why, "moves off %s, which drains", node->r.name);
+    attempt_stop(core, a, OUTCOME_DRAINED, why.text);
+}
+
+void drain_examine(struct core *core, struct attempt *a)
+{
+    const struct node *node = active(a) ? pressing(a) : NULL;
+    if (!node) {
+        a->asked = a->asked && a->r.state == ATTEMPT_STOPPING;
+        return;
+    }
+    if (a->r.state != ATTEMPT_RUNNING || node->r.drain_now || !a->checkpoint_on)
+        move(core, a, node);
+    else if (!a->asked)
+        ask(core, a, node);
+    else if (a->durable_since || deadline(core, a, node) <= core->t.mono_ms)
+        move(core, a, node);
+}
+
+void drain_explain(struct core *core, struct node *node)
+{
+    struct err why;
+    if (node->n_hosted == 0) {
+        err_set(&why, "waits for what is left of job %lld to end", (long long)node->stale[0].job);
+    } else {
+        const struct attempt *a = node->hosted[0].attempt;
+        err_set(&why, "waits for job %lld to %s%s", (long long)a->r.job,
+                a->r.state == ATTEMPT_STOPPING ? "stop" : "save a checkpoint",
+                node->n_hosted > 1 ? " and others" : "");
+    }
+    node_set_reason(core, node, why.text);
+}
+
+static void examine_hosted(struct core *core, struct node *node)
+{
+    for (size_t i = 0; i < node->n_hosted; i++)
+        attempt_examine_later(core, node->hosted[i].attempt);
+    node_examine_later(core, node);
+}
+
+static struct node *find(struct core *core, const char *name, enum core_refusal *why, struct err *err)
+{
+    struct node *node = node_find(core, name);
+    *why = node ? CORE_OK : CORE_NO_SUCH;
+    if (!node)
+        err_set(err, "there is no node %s: `belay nodes` lists them", name);
+    return node;
+}
+
+int core_drain(struct core *core, struct core_time t, const char *name, const char *reason,
+               int64_t deadline_ms, bool now, enum core_refusal *why, struct err *err)
+{
+    core->t = t;
+    struct node *node = find(core, name, why, err);
+    if (!node)
+        return -1;
+    free(node->drain_reason);
+    node->drain_reason = str_dup(reason && reason[0] ? reason : "drained by an admin");
+    node->r.drain_requested = true;
+    node->r.drain_now = now;
+    node->r.drain_deadline_ms = deadline_ms;
+    struct event_of of = {.kind = "drain_asked", .rank = -1, .node = name};
+    event_note(core, of, "drain of %s asked for: %s", name, node->drain_reason);
+    mark_node(core, node);
+    node_event(core, node, NODE_DRAIN, "");
+    examine_hosted(core, node);
+    return 0;
+}
+
+int core_undrain(struct core *core, struct core_time t, const char *name, enum core_refusal *why,
+                 struct err *err)
+{
+    core->t = t;
+    struct node *node = find(core, name, why, err);
+    if (!node)
+        return -1;
+    if (!node->r.drain_requested) {
+        *why = CORE_REFUSED;
+        return err_set(err, "node %s is not draining: it is %s", name, node_state_name(node->r.state));
+    }
+    free(node->drain_reason);
+    node->drain_reason = NULL;
+    node->r.drain_requested = node->r.drain_now = false;
+    node->r.drain_deadline_ms = 0;
+    struct event_of of = {.kind = "undrain", .rank = -1, .node = name};
+    event_note(core, of, "%s may be used again", name);
+    mark_node(core, node);
+    node_event(core, node, NODE_UNDRAIN, "");
+    examine_hosted(core, node);
+    return 0;
+}

@@ -1,0 +1,126 @@
+/* orders: what a node is to carry out, built from the records when asked for; nothing about it is kept.
+ *
+ * A node keeps its order until the whole attempt has ended, also when its own ranks are done: its shim still serves the tree. */
+#include <stdlib.h>
+
+#include "common/fsutil.h"
+#include "daemon/core/core_private.h"
+
+static enum order_phase phase_of(const struct attempt *a)
+{
+    switch (a->r.state) {
+    case ATTEMPT_PREPARING:
+        return ORDER_PREPARE;
+    case ATTEMPT_LAUNCHING:
+    case ATTEMPT_RUNNING:
+        return ORDER_GO;
+    default:
+        return ORDER_STOP;
+    }
+}
+
+static void fill_argv(struct link_order *o, const struct job_spec *spec)
+{
+    static const char *const train[] = {"belay-train", "--job", "@JOB@", NULL};
+    const char *const *from = spec->is_train ? train : (const char *const *)spec->argv;
+    while (from && from[o->argc])
+        o->argc++;
+    o->argv = mem_zero(o->argc + 1, sizeof(char *));
+    for (size_t i = 0; i < o->argc; i++)
+        o->argv[i] = str_dup(from[i]);
+}
+
+static void fill_env(struct link_order *o, const struct job_spec *spec)
+{
+    o->n_env = spec->n_env;
+    o->env_keys = mem_zero(o->n_env + 1, sizeof(char *));
+    o->env_values = mem_zero(o->n_env + 1, sizeof(char *));
+    for (size_t i = 0; i < o->n_env; i++) {
+        o->env_keys[i] = str_dup(spec->env[i].key);
+        o->env_values[i] = str_dup(spec->env[i].value);
+    }
+}
+
+static void fill_ranks(struct link_order *o, const struct attempt *a, size_t seat)
+{
+    const struct seat *s = &a->seats[seat];
+    o->n_ranks = s->n_ranks;
+    o->ranks = mem_zero(s->n_ranks + 1, sizeof(*o->ranks));
+    for (size_t i = 0; i < s->n_ranks; i++) {
+        o->ranks[i].rank = a->by_seat[s->first + i];
+        o->ranks[i].slot = a->r.placement[o->ranks[i].rank].slot;
+    }
+}
+
+static void fill_map_node(struct link_map_node *m, const struct attempt *a, size_t seat)
+{
+    const struct seat *s = &a->seats[seat];
+    m->node = str_dup(s->node->r.name);
+    m->addr = str_dup(s->node->r.inventory.address);
+    m->port = a->r.nodes[seat].report.port;
+    m->master_port = a->r.nodes[seat].report.master_port;
+    m->n_ranks = s->n_ranks;
+    m->ranks = mem_zero(s->n_ranks + 1, sizeof(int64_t));
+    for (size_t i = 0; i < s->n_ranks; i++)
+        m->ranks[i] = a->by_seat[s->first + i];
+}
+
+static void fill_map(struct link_order *o, const struct attempt *a)
+{
+    o->n_map = a->r.n_nodes;
+    o->map = mem_zero(o->n_map + 1, sizeof(*o->map));
+    for (size_t i = 0; i < o->n_map; i++)
+        fill_map_node(&o->map[i], a, i);
+}
+
+static void fill_texts(struct link_order *o, const struct attempt *a, const struct node *node)
+{
+    const struct job_record *job = &a->job->r;
+    bool gpu = node->r.inventory.gpu && job->spec->device != DEVICE_CPU;
+    o->token = str_dup(a->r.token);
+    o->name = str_dup(job->spec->name);
+    o->user = str_dup(job->user);
+    o->cwd = str_dup(job->cwd);
+    o->spec = str_dup(job->yaml);
+    o->device = str_dup(gpu ? "gpu" : "cpu");
+    o->reason = str_dup(a->r.reason);
+    o->uid = job->uid;
+    o->gid = job->gid;
+}
+
+static void fill_order(struct link_order *o, const struct attempt *a, size_t seat)
+{
+    const struct job_spec *spec = a->job->r.spec;
+    *o = (struct link_order){.job = a->r.job, .attempt = a->r.number, .phase = phase_of(a)};
+    o->cpus = spec->cpus;
+    o->memory = spec->memory;
+    o->world = (int64_t)a->r.world;
+    o->node_rank = (int64_t)seat;
+    o->nodes = (int64_t)a->r.n_nodes;
+    o->grace_ms = spec->limits.grace_ms;
+    o->checkpoint = a->r.checkpoint_request;
+    o->kill = o->phase == ORDER_STOP && attempt_kills(a);
+    fill_texts(o, a, a->seats[seat].node);
+    fill_argv(o, spec);
+    fill_env(o, spec);
+    fill_ranks(o, a, seat);
+    if (o->phase == ORDER_GO)
+        fill_map(o, a);
+}
+
+static int by_job(const void *x, const void *y)
+{
+    const struct link_order *a = x, *b = y;
+    return a->job < b->job ? -1 : a->job > b->job;
+}
+
+size_t core_node_orders(const struct core *core, const char *name, struct link_order **orders)
+{
+    const struct node *node = node_find(core, name);
+    size_t n = node ? node->n_hosted : 0;
+    *orders = mem_zero(n + 1, sizeof(**orders));
+    for (size_t i = 0; i < n; i++)
+        fill_order(&(*orders)[i], node->hosted[i].attempt, node->hosted[i].seat);
+    qsort(*orders, n, sizeof(**orders), by_job);
+    return n;
+}

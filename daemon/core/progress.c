@@ -1,0 +1,245 @@
+/* progress: what ranks say of their work, and the accounts of lost and productive time made from it.
+ *
+ * The lowest rank that speaks of steps is the job's speaker. Each step closes an interval: the first one of an attempt is loading,
+ * one up to the newest step of all attempts before is replay, and only what lies beyond is productive. */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/core/core_private.h"
+
+static const char *value(const struct link_progress *p, const char *key)
+{
+    return json_string_value(json_object_get(p->values, key));
+}
+
+static bool whole(const char *text, int64_t *out)
+{
+    if (!text)
+        return false;
+    char *end = NULL;
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || n < 0)
+        return false;
+    *out = n;
+    return true;
+}
+
+static void real(const char *text, double *out)
+{
+    if (!text)
+        return;
+    char *end = NULL;
+    double x = strtod(text, &end);
+    if (end != text && *end == '\0')
+        *out = x;
+}
+
+static void words(const char *text, char *to, size_t size)
+{
+    if (!text)
+        return;
+    size_t n = strnlen(text, size - 1);
+    while (n > 0 && n == size - 1 && ((unsigned char)text[n] & 0xC0) == 0x80)
+        n--; /* never half a UTF-8 letter */
+    memcpy(to, text, n);
+    to[n] = '\0';
+}
+
+/* ---- lost time ---- */
+
+static void lose(struct core *core, struct attempt *a, int64_t *of_attempt, int64_t *of_job, int64_t ms)
+{
+    (void)a;
+    (void)core;
+    if (ms <= 0)
+        return;
+    *of_attempt += ms;
+    *of_job += ms;
+}
+
+#define LOSE(core, a, what, ms) lose(core, a, &(a)->r.lost.what, &(a)->job->r.lost.what, ms)
+
+/* The attempt before, when the time since its end counts as lost. */
+static const struct attempt *lost_before(const struct attempt *a)
+{
+    const struct job *job = a->job;
+    size_t i = 0;
+    while (i < job->n_attempts && job->attempts[i] != a)
+        i++;
+    const struct attempt *before = i > 0 ? job->attempts[i - 1] : NULL;
+    if (!before || job->r.started_ms == 0 || before->r.ended_ms < job->r.started_ms)
+        return NULL;
+    bool counts = before->r.outcome == OUTCOME_FAILED || before->r.outcome == OUTCOME_NODE ||
+                  before->r.outcome == OUTCOME_DRAINED;
+    return counts ? before : NULL;
+}
+
+/* From the death of the first failing rank, or the last sign of life of its node, to when it was noticed. */
+static int64_t detect_ms(const struct core *core, const struct attempt *a)
+{
+    struct attempt_facts f = attempt_gather(a);
+    if (a->r.outcome == OUTCOME_NODE && f.fault == FAULT_DOWN)
+        return core->config.down_after_ms;
+    if (a->r.outcome != OUTCOME_FAILED || !f.fault_rank || f.fault_rank->ended_ms == 0)
+        return 0;
+    int64_t ms = a->r.failed_ms - f.fault_rank->ended_ms, longest = a->r.failed_ms - a->r.created_ms;
+    return ms < 0 ? 0 : ms < longest ? ms : longest; /* clocks of nodes may differ */
+}
+
+void lost_carry(struct core *core, struct attempt *a)
+{
+    const struct attempt *before = lost_before(a);
+    if (!before)
+        return;
+    LOSE(core, a, detect, detect_ms(core, before));
+    LOSE(core, a, stop, before->r.ended_ms - before->r.failed_ms);
+}
+
+void lost_at_go(struct core *core, struct attempt *a)
+{
+    const struct attempt *before = lost_before(a);
+    if (before)
+        LOSE(core, a, place, core->t.now_ms - before->r.ended_ms);
+}
+
+static int64_t began_ms(const struct attempt *a)
+{
+    return a->go_ms ? a->go_ms : a->r.running_ms ? a->r.running_ms : a->r.created_ms;
+}
+
+void lost_at_stop(struct core *core, struct attempt *a)
+{
+    const struct attempt *before = lost_before(a);
+    if (!before || a->r.to_step >= 0)
+        return;
+    if (a->go_ms || a->r.running_ms)
+        LOSE(core, a, load, core->t.now_ms - began_ms(a));
+    else
+        LOSE(core, a, place, core->t.now_ms - before->r.ended_ms);
+}
+
+/* ---- steps ---- */
+
+static void first_step(struct core *core, struct attempt *a, int64_t step)
+{
+    if (a->r.from_step < 0 || a->r.from_step >= step)
+        a->r.from_step = step > 0 ? step - 1 : 0;
+    if (lost_before(a))
+        LOSE(core, a, load, core->t.now_ms - began_ms(a));
+    mark_attempt(core, a);
+    mark_job(core, a->job);
+}
+
+static void account(struct core *core, struct attempt *a, int64_t step)
+{
+    int64_t since = a->last_step_ms ? a->last_step_ms : a->job->r.progress.updated_ms;
+    int64_t ms = core->t.now_ms - since;
+    if (step <= a->job->high_step)
+        LOSE(core, a, replay, ms);
+    else if (ms > 0)
+        a->job->r.productive_ms += ms;
+}
+
+static void take_step(struct core *core, struct attempt *a, int64_t step)
+{
+    if (step <= a->r.to_step)
+        return; /* repeated or late */
+    if (a->r.to_step < 0)
+        first_step(core, a, step);
+    else
+        account(core, a, step);
+    a->last_step_ms = core->t.now_ms;
+    a->r.to_step = step;
+    a->job->r.progress.step = step;
+    if (step > a->job->high_step)
+        a->job->high_step = step;
+}
+
+static void take_words(struct core *core, struct attempt *a, const struct link_progress *p)
+{
+    struct job_progress *to = &a->job->r.progress;
+    int64_t n = 0;
+    if (whole(value(p, "STEP"), &n))
+        take_step(core, a, n);
+    if (whole(value(p, "STEPS"), &n))
+        to->steps = n;
+    real(value(p, "LOSS"), &to->loss);
+    real(value(p, "TOKENS_PER_SECOND"), &to->tokens_per_second);
+    real(value(p, "MFU"), &to->mfu);
+    words(value(p, "PHASE"), to->phase, sizeof(to->phase));
+    words(value(p, "STATUS"), to->status, sizeof(to->status));
+    to->updated_ms = core->t.now_ms;
+}
+
+static bool is_speaker(struct attempt *a, const struct link_progress *p)
+{
+    bool steps = value(p, "STEP") != NULL;
+    if (steps && (a->speaker < 0 || p->rank < a->speaker))
+        a->speaker = p->rank;
+    return a->speaker < 0 ? p->rank == 0 : p->rank == a->speaker;
+}
+
+/* ---- checkpoints ---- */
+
+static void take_checkpoint(struct core *core, struct attempt *a, int64_t step, int64_t bytes)
+{
+    struct job *job = a->job;
+    struct job_progress *to = &job->r.progress;
+    if (bytes > 0)
+        to->checkpoint_bytes = bytes;
+    if (step == a->last_durable)
+        return;
+    a->last_durable = step;
+    a->durable_since = true;
+    a->advanced = a->advanced || step > job->high_checkpoint;
+    if (step > job->high_checkpoint)
+        job->high_checkpoint = step;
+    to->checkpoint_step = step;
+    to->checkpoint_ms = core->t.now_ms;
+    struct checkpoint_record c = {job->r.id, step, a->r.number, core->t.now_ms, to->checkpoint_bytes};
+    checkpoint_add(core, &c);
+    mark_job(core, job);
+    mark_attempt(core, a);
+    struct event_of of = {.kind = "checkpoint", .job = job->r.id, .attempt = a->r.number, .rank = -1};
+    event_note(core, of, "checkpoint of step %lld is durable", (long long)step);
+    attempt_examine_later(core, a);
+}
+
+void core_load_checkpoint(struct core *core, const struct checkpoint_record *c)
+{
+    struct job *job = job_find(core, c->job);
+    struct attempt *a = job ? attempt_find(job, c->attempt) : NULL;
+    if (!job)
+        return;
+    if (a) {
+        a->advanced = a->advanced || c->step > job->high_checkpoint;
+        a->checkpoint_on = true;
+        a->last_durable = c->step > a->last_durable ? c->step : a->last_durable;
+    }
+    if (c->step > job->high_checkpoint)
+        job->high_checkpoint = c->step;
+}
+
+void core_node_progress(struct core *core, struct core_time t, const char *name,
+                        const struct link_progress *p)
+{
+    core->t = t;
+    struct job *job = job_find(core, p->job);
+    struct attempt *a = job ? job->current : NULL;
+    if (!a || a->r.number != p->attempt || a->r.state == ATTEMPT_PREPARING || p->rank < 0 ||
+        (size_t)p->rank >= a->r.world || strcmp(a->r.placement[p->rank].node, name) != 0)
+        return; /* of an attempt that does not count any more */
+    int64_t step = 0, bytes = 0;
+    if (value(p, "CHECKPOINT_ON"))
+        a->checkpoint_on = true;
+    if (is_speaker(a, p))
+        take_words(core, a, p);
+    (void)whole(value(p, "CHECKPOINT_BYTES"), &bytes); /* 0 = not said */
+    if (whole(value(p, "CHECKPOINT_DURABLE"), &step))
+        take_checkpoint(core, a, step, bytes);
+    mark_job_progress(core, job);
+}

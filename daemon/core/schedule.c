@@ -1,0 +1,261 @@
+/* schedule: who waits for slots, in which order, and who gets them.
+ *
+ * Order: priority, then time of submit, then id. A job that does not fit does not block smaller ones behind it (a large job can
+ * starve so; reservations are for a later engine). Jobs are tried only when slots may have become free since they last did not fit,
+ * and a shape that did not fit is not tried twice in one round. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fsutil.h"
+#include "daemon/core/core_private.h"
+
+void queue_add(struct core *core, struct job *job)
+{
+    job->waiting = true;
+    job->kept_out = false;
+    core->schedule_dirty = true;
+    if (job->queued)
+        return;
+    job->queued = true;
+    core->queue_dirty = true;
+    list_add(&core->queue, job);
+}
+
+/* Its entry goes with the next round. */
+void queue_remove(struct core *core, struct job *job)
+{
+    (void)core;
+    job->waiting = false;
+}
+
+void capacity_grew(struct core *core)
+{
+    core->fit_version++;
+    core->schedule_dirty = true;
+}
+
+static int by_urgency(const void *x, const void *y)
+{
+    const struct job *a = *(struct job *const *)x, *b = *(struct job *const *)y;
+    if (a->r.spec->priority != b->r.spec->priority)
+        return a->r.spec->priority > b->r.spec->priority ? -1 : 1;
+    if (a->r.submitted_ms != b->r.submitted_ms)
+        return a->r.submitted_ms < b->r.submitted_ms ? -1 : 1;
+    return a->r.id < b->r.id ? -1 : a->r.id > b->r.id;
+}
+
+static void sort_queue(struct core *core)
+{
+    if (core->queue_dirty && core->queue.count > 1)
+        qsort(core->queue.items, core->queue.count, sizeof(void *), by_urgency);
+    core->queue_dirty = false;
+}
+
+static void sweep_queue(struct core *core)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < core->queue.count; i++) {
+        struct job *job = core->queue.items[i];
+        job->queued = job->waiting;
+        if (job->waiting)
+            core->queue.items[kept++] = job;
+    }
+    core->queue.count = kept;
+}
+
+/* ---- the view of the cluster that placement gets ---- */
+
+struct shape {
+    int64_t ranks, tp, memory;
+    enum job_device device;
+    enum job_domain within;
+};
+
+enum { SHAPES_MAX = 64 };
+
+struct round {
+    struct placement_node *nodes;
+    int64_t *slots; /* all nodes' free slots, one after the other */
+    size_t n_nodes;
+    struct shape shapes[SHAPES_MAX]; /* that did not fit in this round */
+    char *why[SHAPES_MAX];
+    size_t n_shapes;
+};
+
+static int by_topology(const void *x, const void *y)
+{
+    const struct node *a = *(struct node *const *)x, *b = *(struct node *const *)y;
+    int c = placement_name_compare(a->r.inventory.pod, b->r.inventory.pod);
+    if (c == 0)
+        c = placement_name_compare(a->r.inventory.rack, b->r.inventory.rack);
+    return c != 0 ? c : placement_name_compare(a->r.name, b->r.name);
+}
+
+static void sort_topology(struct core *core)
+{
+    if (!core->topology_dirty)
+        return;
+    core->topology.count = 0;
+    for (size_t i = 0; i < core->nodes.count; i++)
+        list_add(&core->topology, core->nodes.items[i]);
+    qsort(core->topology.items, core->topology.count, sizeof(void *), by_topology);
+    core->topology_dirty = false;
+}
+
+static size_t list_free_slots(const struct node *node, int64_t *slots)
+{
+    size_t n = 0;
+    for (int64_t s = 0; s < node->r.inventory.slots; s++)
+        if ((size_t)s >= node->n_owners || !node->owners[s])
+            slots[n++] = s;
+    return n;
+}
+
+static void view_node(struct placement_node *to, const struct node *node, int64_t *slots)
+{
+    const struct link_inventory *i = &node->r.inventory;
+    *to = (struct placement_node){.name = node->r.name, .rack = i->rack, .pod = i->pod, .gpu = i->gpu};
+    to->free_slots = slots;
+    to->n_free = list_free_slots(node, slots);
+    to->slots = i->slots;
+    to->memory = i->memory;
+    to->free_memory = i->memory > node->held_memory ? i->memory - node->held_memory : 0;
+    to->usable = node_usable(node);
+}
+
+static void begin_round(struct core *core, struct round *r)
+{
+    sort_topology(core);
+    size_t n_slots = 0;
+    r->n_nodes = core->topology.count;
+    for (size_t i = 0; i < r->n_nodes; i++)
+        n_slots += (size_t)((struct node *)core->topology.items[i])->r.inventory.slots;
+    r->nodes = mem_zero(r->n_nodes + 1, sizeof(*r->nodes));
+    r->slots = mem_zero(n_slots + 1, sizeof(*r->slots));
+    int64_t *slots = r->slots;
+    for (size_t i = 0; i < r->n_nodes; i++) {
+        const struct node *node = core->topology.items[i];
+        view_node(&r->nodes[i], node, slots);
+        slots += node->r.inventory.slots;
+    }
+}
+
+static void end_round(struct round *r)
+{
+    for (size_t i = 0; i < r->n_shapes; i++)
+        free(r->why[i]);
+    free(r->nodes);
+    free(r->slots);
+}
+
+static void review(struct core *core, struct round *r)
+{
+    for (size_t i = 0; i < r->n_nodes; i++)
+        view_node(&r->nodes[i], core->topology.items[i], (int64_t *)r->nodes[i].free_slots);
+}
+
+/* ---- placing ---- */
+
+static struct shape shape_of(const struct job_spec *spec)
+{
+    struct shape s;
+    memset(&s, 0, sizeof(s));
+    s.ranks = spec->ranks;
+    s.tp = spec->tp;
+    s.memory = spec->memory;
+    s.device = spec->device;
+    s.within = spec->placement.tp.within;
+    return s;
+}
+
+static const char *known_misfit(const struct round *r, const struct job *job)
+{
+    struct shape s = shape_of(job->r.spec);
+    for (size_t i = 0; i < r->n_shapes && job->n_avoided == 0; i++)
+        if (memcmp(&r->shapes[i], &s, sizeof(s)) == 0)
+            return r->why[i];
+    return NULL;
+}
+
+static void remember_misfit(struct round *r, const struct job *job, const char *why)
+{
+    if (r->n_shapes == SHAPES_MAX || job->n_avoided > 0)
+        return;
+    r->shapes[r->n_shapes] = shape_of(job->r.spec);
+    r->why[r->n_shapes++] = str_dup(why);
+}
+
+static void shut_out_avoided(const struct core *core, struct round *r, const struct job *job, bool shut)
+{
+    for (size_t i = 0; i < r->n_nodes && job->n_avoided > 0; i++)
+        for (size_t k = 0; k < job->n_avoided; k++)
+            if (core->topology.items[i] == job->avoided[k].node)
+                r->nodes[i].usable = !shut && node_usable(job->avoided[k].node);
+}
+
+static void misfit(struct core *core, struct job *job, const char *why)
+{
+    job->kept_out = true;
+    job->fit_version = core->fit_version;
+    if (job->n_avoided > 0)
+        job_set_reason(core, job, "%s (%s could not prepare it and is avoided for a while)", why,
+                       job->avoided[job->n_avoided - 1].node->r.name);
+    else
+        job_set_reason(core, job, "%s", why);
+}
+
+static void start(struct core *core, struct job *job, struct placed_rank *ranks)
+{
+    job->waiting = false;
+    job->r.not_before_ms = 0;
+    job->r.progress.phase[0] = '\0';
+    struct attempt *a = attempt_new(core, job, ranks);
+    struct err why;
+    err_set(&why, "waits for %zu node%s to get ready", a->r.n_nodes, a->r.n_nodes == 1 ? "" : "s");
+    job_event(core, job, JOB_PLACED, why.text);
+}
+
+static bool may_try(const struct core *core, const struct job *job)
+{
+    return job->waiting && !job->current && job->r.not_before_ms <= core->t.now_ms &&
+           !(job->kept_out && job->fit_version == core->fit_version);
+}
+
+static void try_job(struct core *core, struct round *r, struct job *job)
+{
+    const char *known = known_misfit(r, job);
+    if (known) {
+        misfit(core, job, known);
+        return;
+    }
+    struct err why = {""};
+    struct placed_rank *ranks = mem_zero((size_t)job->r.spec->ranks, sizeof(*ranks));
+    shut_out_avoided(core, r, job, true);
+    enum placement_result result = placement_find(job->r.spec, r->nodes, r->n_nodes, ranks, &why);
+    shut_out_avoided(core, r, job, false);
+    if (result == PLACEMENT_OK) {
+        start(core, job, ranks);
+        review(core, r);
+        return;
+    }
+    free(ranks);
+    remember_misfit(r, job, why.text);
+    misfit(core, job, why.text);
+}
+
+void schedule(struct core *core)
+{
+    if (!core->schedule_dirty)
+        return;
+    core->schedule_dirty = false;
+    sort_queue(core);
+    struct round r = {.nodes = NULL};
+    begin_round(core, &r);
+    for (size_t i = 0; i < core->queue.count; i++) {
+        struct job *job = core->queue.items[i];
+        if (may_try(core, job))
+            try_job(core, &r, job);
+    }
+    end_round(&r);
+    sweep_queue(core);
+}
