@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/fsutil.h"
 #include "launcher/args.h"
 #include "launcher/client.h"
@@ -10,7 +11,8 @@
 #include "launcher/longpoll.h"
 #include "launcher/output.h"
 
-#define SHOWN_MAX 100000
+#define SHOWN_MAX      100000
+#define EMPTY_PAUSE_MS 100 /* a server with too many who wait answers at once */
 
 struct events {
     struct client *client;
@@ -62,10 +64,12 @@ static void show(const struct events *e, const json_t *list)
 static int follow(const struct events *e, int64_t last)
 {
     struct longpoll *poll = longpoll_new(e->client);
+    int64_t not_before = 0;
     int rc = CLI_DONE;
     while (rc == CLI_DONE) {
         struct client_reply reply;
-        longpoll_ask(poll, 0, "/v1/events?after=%lld&wait=%d%s", (long long)last, CLIENT_POLL_S, e->filter);
+        longpoll_ask(poll, not_before, "/v1/events?after=%lld&wait=%d%s", (long long)last, CLIENT_POLL_S,
+                     e->filter);
         enum longpoll_result result;
         while ((result = longpoll_step(poll, &reply)) == LONGPOLL_NOTHING) {
             int pause = longpoll_pause(poll);
@@ -76,6 +80,7 @@ static int follow(const struct events *e, int64_t last)
         else
             show_rows(e, reply.body);
         last = eventview_last(reply.body, last);
+        not_before = json_array_size(reply.body) ? 0 : clock_boot_ms() + EMPTY_PAUSE_MS;
         client_reply_clear(&reply);
     }
     longpoll_free(poll);

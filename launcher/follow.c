@@ -20,7 +20,8 @@
 #include "launcher/progress.h"
 
 #define SAY_WAITING_MS  1000 /* a program that waits longer than this is told why */
-#define NOT_FASTER_MS   100  /* between two looks at a job whose state did not change */
+#define NOT_FASTER_MS   100  /* between two looks at a job that changes all the time, after … */
+#define BURST           16   /* … this many without a pause */
 #define TAIL_OF_FAILURE 10   /* lines of the first failing rank that are shown */
 
 struct follow {
@@ -31,7 +32,7 @@ struct follow {
     struct logstream *logs;
     struct progress *progress;
     json_t *job;
-    int64_t last_event, state_since_ms;
+    int64_t last_event, state_since_ms, asked_ms, burst;
     char *said; /* the newest reason that was printed */
     int interrupt_fd;
     int interrupts;
@@ -51,20 +52,34 @@ static const char *state_of(const json_t *job)
 
 /* ---- the job ---- */
 
-static void ask_job(struct follow *f, bool state_changed)
+/* Asks at once while few answers have come lately, so that a job that ends at once is seen to; a job that reports progress
+ * all the time is asked about ten times a second. */
+static int64_t when_to_ask(struct follow *f)
 {
-    int64_t not_before = state_changed ? 0 : clock_boot_ms() + NOT_FASTER_MS;
+    int64_t now = clock_boot_ms(), refill = (now - f->asked_ms) / NOT_FASTER_MS;
+    f->burst = f->burst + refill > BURST ? BURST : f->burst + refill;
+    f->asked_ms = now;
+    if (f->burst == 0)
+        return now + NOT_FASTER_MS;
+    f->burst--;
+    return 0;
+}
+
+static void ask_job(struct follow *f)
+{
     if (!f->job)
         longpoll_ask(f->job_poll, 0, "/v1/jobs/%lld", (long long)f->id);
     else
-        longpoll_ask(f->job_poll, not_before, "/v1/jobs/%lld?rev=%lld&wait=%d", (long long)f->id,
+        longpoll_ask(f->job_poll, when_to_ask(f), "/v1/jobs/%lld?rev=%lld&wait=%d", (long long)f->id,
                      (long long)jsonx_int_or(f->job, "rev", 0), CLIENT_POLL_S);
 }
 
-static void ask_events(struct follow *f)
+/* An empty answer before its time means that the server has too many who wait. */
+static void ask_events(struct follow *f, bool empty)
 {
-    longpoll_ask(f->event_poll, 0, "/v1/events?after=%lld&wait=%d&job=%lld", (long long)f->last_event,
-                 CLIENT_POLL_S, (long long)f->id);
+    longpoll_ask(f->event_poll, empty ? clock_boot_ms() + NOT_FASTER_MS : 0,
+                 "/v1/events?after=%lld&wait=%d&job=%lld", (long long)f->last_event, CLIENT_POLL_S,
+                 (long long)f->id);
 }
 
 static void add_ranks(struct follow *f)
@@ -77,7 +92,8 @@ static void add_ranks(struct follow *f)
 static void update_logs(struct follow *f)
 {
     int64_t attempt = jsonx_int_or(f->job, "attempt", 0);
-    if (attempt < 1)
+    bool started = strcmp(state_of(f->job), "pending") != 0 && strcmp(state_of(f->job), "starting") != 0;
+    if (attempt < 1 || (!f->logs && !started))
         return;
     if (!f->logs) {
         f->logs = logstream_new(f->client, f->id, stdout, f->options->all_ranks);
@@ -110,13 +126,13 @@ static void take_job(struct follow *f, json_t *job)
         f->state_since_ms = clock_boot_ms();
     f->over = jobview_final(job);
     if (first && !is_program(f))
-        ask_events(f);
+        ask_events(f, false);
     if (is_program(f) && f->options->output)
         update_logs(f);
     if (!is_program(f))
         progress_job(f->progress, job, clock_boot_ms());
     if (!f->over)
-        ask_job(f, changed);
+        ask_job(f);
 }
 
 static void fail(struct follow *f, const struct client_reply *reply)
@@ -163,7 +179,7 @@ static void step_events(struct follow *f)
         return;
     if (result == LONGPOLL_ANSWER) {
         show_events(f, reply.body);
-        ask_events(f);
+        ask_events(f, json_array_size(reply.body) == 0);
     } /* else the job's own poll meets the same and says so */
     client_reply_clear(&reply);
 }
@@ -299,12 +315,13 @@ static void clear(struct follow *f)
 
 int follow_job(struct client *c, int64_t id, FILE *view, const struct follow_options *options)
 {
-    struct follow f = {.client = c, .id = id, .options = options, .state_since_ms = clock_boot_ms()};
+    struct follow f = {
+        .client = c, .id = id, .options = options, .state_since_ms = clock_boot_ms(), .burst = BURST};
     f.interrupt_fd = interrupt_open();
     f.job_poll = longpoll_new(c);
     f.event_poll = longpoll_new(c);
     f.progress = progress_new(view);
-    ask_job(&f, true);
+    ask_job(&f);
     while (!f.over && !f.left) {
         int pause = step(&f);
         if (f.over || f.left)
