@@ -148,32 +148,41 @@ static bool descends(const struct scan *s, struct entry *e, pid_t root)
     return answer == BELONGS_YES;
 }
 
-/* Is the whole string `needle` one of the NUL-separated strings of text? */
-static bool has_string(const char *text, size_t len, const char *needle, size_t needle_len)
+/* The environment of a process into s->environ_text; bytes or -1. */
+static ssize_t read_environ(struct scan *s, pid_t pid)
 {
-    const char *end = text + len;
-    for (const char *at = text; (at = memmem(at, (size_t)(end - at), needle, needle_len)); at++)
-        if ((at == text || at[-1] == '\0') && at[needle_len] == '\0') /* read_proc put a NUL at end */
-            return true;
-    return false;
-}
-
-static bool carries_token(struct scan *s, pid_t pid, const char *needle)
-{
-    ssize_t len;
     for (;;) {
         if (!s->environ_text) {
             s->environ_room = s->environ_room ? s->environ_room : 16384;
             s->environ_text = mem_grow(NULL, s->environ_room, 1);
         }
-        len = read_proc(pid, "environ", s->environ_text, s->environ_room);
+        ssize_t len = read_proc(pid, "environ", s->environ_text, s->environ_room);
         if (len < (ssize_t)s->environ_room - 1 || s->environ_room >= ENVIRON_MAX)
-            break;
+            return len;
         free(s->environ_text);
         s->environ_text = NULL;
         s->environ_room *= 4;
     }
-    return len > 0 && has_string(s->environ_text, (size_t)len, needle, strlen(needle));
+}
+
+/* The value of `name` (which ends in '=') among the strings of text, or NULL. */
+static const char *find_value(const char *text, size_t len, const char *name)
+{
+    size_t name_len = strlen(name);
+    for (const char *at = text; at < text + len; at += strlen(at) + 1) /* read_proc put a NUL at the end */
+        if (strncmp(at, name, name_len) == 0)
+            return at + name_len;
+    return NULL;
+}
+
+static bool carries_token(struct scan *s, const struct proctree *t, pid_t pid)
+{
+    ssize_t len = read_environ(s, pid);
+    const char *token = len > 0 ? find_value(s->environ_text, (size_t)len, "BELAY_TOKEN=") : NULL;
+    if (!token || strcmp(token, t->token) != 0)
+        return false;
+    const char *node = t->node ? find_value(s->environ_text, (size_t)len, "BELAY_NODE=") : NULL;
+    return !node || strcmp(node, t->node) == 0;
 }
 
 /* Marks the processes listed in DIR/cgroup.procs and in the cgroups below. */
@@ -211,7 +220,7 @@ static bool protected_pid(const struct proctree *t, pid_t pid)
 static void scan_members(const struct proctree *t, struct scan *s)
 {
     scan_processes(s);
-    char *needle = t->token && *t->token ? str_printf("BELAY_TOKEN=%s", t->token) : NULL;
+    bool by_token = t->token && *t->token;
     if (t->root > 1)
         for (size_t i = 0; i < s->count; i++)
             descends(s, &s->entries[i], t->root);
@@ -222,11 +231,10 @@ static void scan_members(const struct proctree *t, struct scan *s)
         struct entry *e = &s->entries[i];
         if (!e->living || protected_pid(t, e->pid))
             continue;
-        if (e->belongs == BELONGS_YES || (needle && carries_token(s, e->pid, needle)))
+        if (e->belongs == BELONGS_YES || (by_token && carries_token(s, t, e->pid)))
             s->entries[kept++] = *e;
     }
     s->count = kept;
-    free(needle);
 }
 
 static void scan_clear(struct scan *s)

@@ -387,8 +387,11 @@ void overlay_free(struct overlay *o)
         return;
     if (o->listener)
         evconnlistener_free(o->listener);
-    while (o->guests)
-        bufferevent_free(guest_leave(o->guests));
+    for (struct guest *g = o->guests, *next; g; g = next) {
+        next = g->next;
+        bufferevent_free(g->bev);
+        free(g);
+    }
     link_clear(&o->parent);
     for (int64_t i = 0; i < o->n_children; i++)
         link_clear(&o->children[i]);

@@ -283,7 +283,13 @@ static void do_stop(struct shim *s)
 
 static struct proctree attempt_tree(const struct shim *s)
 {
-    return (struct proctree){.cgroup = s->prepared.cgroup, .token = s->order.token, .root = getpid()};
+    struct proctree tree = {.cgroup = s->prepared.cgroup, .root = getpid()};
+    if (s->order.n_map >
+        0) { /* before go, whoever carries the token belongs to another (pretend) node of this host */
+        tree.token = s->order.token;
+        tree.node = s->order.map[s->order.node_rank].node;
+    }
+    return tree;
 }
 
 /* Says once, in words, what cannot be killed (processes in uninterruptible sleep, as a rule on a dead file system). */
