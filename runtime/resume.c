@@ -50,7 +50,7 @@ static bool verify(struct run *run, int64_t step, struct manifest_state *found)
     if (!bad && found->step != step)
         bad = err_set(&err, "%s: its manifest is of step %" PRId64, folder, found->step) != 0;
     if (bad)
-        log_warn("rank %d: skipping checkpoint step %" PRId64 ": %s", run->rank, step, err.text);
+        log_warn("skipping checkpoint step %" PRId64 ": %s", step, err.text);
     free(folder);
     return comm_max_int(run->comm, bad) == 0;
 }

@@ -3,9 +3,17 @@
 
 #include "common/log.h"
 
+void run_complain(const struct run *run, const struct err *err)
+{
+    if (run->size > 1)
+        log_error("rank %d: %s", run->rank, err->text);
+    else
+        log_error("%s", err->text);
+}
+
 int run_agree(struct run *run, int code, const struct err *err)
 {
     if (code != 0)
-        log_error("rank %d: %s", run->rank, err->text);
+        run_complain(run, err);
     return comm_max_int(run->comm, code);
 }

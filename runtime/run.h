@@ -36,6 +36,9 @@ struct run {
     int32_t *tokens, *targets; /* (micro,T) */
 };
 
+/* Logs the sentence, with the rank's number when there are several. */
+void run_complain(const struct run *run, const struct err *err);
+
 /* Says why this rank cannot go on (code not 0: err, prefixed with the rank), then gives every rank the largest code of all. */
 int run_agree(struct run *run, int code, const struct err *err);
 

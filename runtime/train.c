@@ -253,11 +253,14 @@ static int update(struct run *run, struct step *step)
     comm_sum_float(run->comm, g, count);
     step->wait_s += clock_monotonic_s() - before;
     step->norm = sqrt(kernel_sum_of_squares(g, count));
-    if (!isfinite(step->norm)) {
-        log_error("rank %d: the gradient norm over all ranks is not finite at step %" PRId64
-                  "; nothing was updated",
-                  run->rank, number);
-        return EXIT_NOT_FINITE; /* the same bits, hence the same answer, on every rank */
+    if (!isfinite(step->norm)) { /* the same bits, hence the same answer, on every rank */
+        struct err err;
+        err_set(&err,
+                "the sum of the gradients of all ranks is not finite at step %" PRId64
+                "; nothing was updated",
+                number);
+        run_complain(run, &err);
+        return EXIT_NOT_FINITE;
     }
     step->lr = schedule_lr(&t->optimizer, t->steps, number);
     optimizer_step(run->optimizer, &t->optimizer, step->lr, number,
@@ -274,7 +277,7 @@ static int one_step(struct run *run, struct step *step)
     step->start = clock_monotonic_s();
     struct word word = compute(run, &err);
     if (word.code != 0)
-        log_error("rank %d: %s", run->rank, err.text);
+        run_complain(run, &err);
     double before = clock_monotonic_s();
     int code = exchange(run, &word, step);
     step->wait_s = clock_monotonic_s() - before;

@@ -1,0 +1,64 @@
+#include "scratch.h"
+
+#include "runtime/config.h"
+
+static char bytes[] = "bytes", gpt2[] = "gpt2", directory[] = "ckpt";
+
+static struct job_spec good(void)
+{
+    struct job_spec s = {.is_train = true, .tp = 1, .pp = 1, .cp = 1, .ep = 1, .dp = 2};
+    s.train.tokenizer = bytes;
+    s.train.batch_global = 16;
+    s.train.batch_micro = 4;
+    s.checkpoint.directory = directory;
+    return s;
+}
+
+static void assert_answer(const struct job_spec *s, int world, int code, const char *says)
+{
+    struct err err = {""};
+    int found = config_check(s, world, &err);
+    if (found != code)
+        fail_msg("%d instead of %d for \"%s\": %s", found, code, says, err.text);
+    assert_contains(err.text, says);
+}
+
+static void test_features(void **state)
+{
+    (void)state;
+    struct job_spec s = good();
+    assert_answer(&s, 2, 0, "");
+#define REFUSED(change, says)                                                                                \
+    s = good();                                                                                              \
+    change;                                                                                                  \
+    assert_answer(&s, 2, 93, says)
+    REFUSED(s.tp = 2, "parallel.tp");
+    REFUSED(s.pp = 2, "parallel.pp");
+    REFUSED(s.cp = 2, "parallel.cp");
+    REFUSED(s.ep = 2, "parallel.ep");
+    REFUSED(s.zero = 1, "parallel.zero");
+    REFUSED(s.train.precision = PRECISION_BF16, "precision: fp32");
+    REFUSED(s.train.recompute = RECOMPUTE_FULL, "train.recompute");
+    REFUSED(s.train.model.experts = 8, "train.model.experts");
+    REFUSED(s.device = DEVICE_GPU, "device: cpu");
+    REFUSED(s.train.tokenizer = gpt2, "tokenizer gpt2");
+    REFUSED(s.is_train = false, "run:");
+    REFUSED(s.checkpoint.directory = NULL, "checkpoint.directory");
+    REFUSED(s.train.batch_global = 12, "train.batch.global 12");
+    REFUSED(s.train.batch_micro = 0, "micro 0");
+    REFUSED(s.dp = 1LL << 60, "train.batch.global");
+}
+
+static void test_world(void **state)
+{
+    (void)state;
+    struct job_spec s = good();
+    assert_answer(&s, 1, 2, "wants 2 ranks (parallel.dp) but 1 started");
+    assert_answer(&s, 4, 2, "mpirun -n 2");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_features), cmocka_unit_test(test_world)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
