@@ -151,7 +151,7 @@ static void inflict(const char *folder, enum damage damage)
         assert_int_equal(truncate(manifest, 300), 0);
         break;
     case FLIP_MANIFEST: {
-        char *text = scratch_read(manifest), *digit = strstr(text, "\"step\": 100") + 8;
+        char *text = scratch_read(manifest), *digit = strstr(text, "\"step\": 100") + 9;
         scratch_flip(manifest, (size_t)(digit - text));
         free(text);
         break;
