@@ -156,12 +156,15 @@ static void check_model_complete(struct job_reader *r)
     static const char *const needed[] = {"train.model.arch", "train.model.layers", "train.model.hidden",
                                          "train.model.heads", "train.model.context"};
     bool preset = job_given(r, "train.model.preset");
-    for (size_t i = 0; i < COUNT(needed); i++)
-        if (!job_given(r, needed[i]) && !preset) {
+    bool filled = preset && job_sound(r, "train.model.preset");
+    for (size_t i = 0; i < COUNT(needed) && !filled; i++) {
+        if (job_given(r, needed[i]))
+            continue;
+        mark_bad(r, needed[i]);
+        if (!preset) /* a wrong one has been complained about */
             diag_add(r->diag, job_place(r, needed[i]), "%s is missing: %s; or name a preset", needed[i],
                      job_fields[job_field_index(needed[i])].help);
-            mark_bad(r, needed[i]);
-        }
+    }
 }
 
 /* Llama: 8/3 of hidden keeps three matrices as large as GPT-2's two (Shazeer, arXiv 2002.05202); rounded up for the GEMMs. */

@@ -5,6 +5,7 @@
 #include "schema/suggest.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define SUGGEST_WORD_MAX 63
@@ -57,7 +58,9 @@ const char *suggest_nearest(const char *word, const char *const *words, size_t c
             continue;
         size_t d = distance(word, len, words[i], len_known);
         size_t longest = len > len_known ? len : len_known;
-        if (d < best && d <= (longest + 2) / 3) {
+        bool nearer =
+            d < best || (d == best && nearest && !same(nearest[0], word[0]) && same(words[i][0], word[0]));
+        if (nearer && d <= (longest + 2) / 3) {
             best = d;
             nearest = words[i];
         }

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* The word with the least Damerau-Levenshtein distance, when that is at most about a third of its length; else NULL. */
+/* The word with the least Damerau-Levenshtein distance, when that is at most about a third of its length; else NULL. Of two that are as
+ * near the one with the same first letter, else the first, is taken. */
 const char *suggest_nearest(const char *word, const char *const *words, size_t count);
 
 #endif

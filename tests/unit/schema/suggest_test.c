@@ -9,8 +9,8 @@
 
 #include "schema/suggest.h"
 
-static const char *const words[] = {"name",   "queue", "priority", "train", "checkpoint",
-                                    "warmup", "lr",    "min_lr",   "on"};
+static const char *const words[] = {"in",         "name",   "queue", "priority", "train",
+                                    "checkpoint", "warmup", "lr",    "min_lr",   "on"};
 
 static void nearest_word(void **state)
 {
@@ -32,6 +32,8 @@ static void nearest_word(void **state)
         {"xyzxyzxyzxyz", NULL},
         {"minlr", "min_lr"},
         {"lr", "lr"},
+        {"im", "in"},
+        {"onn", "on"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *got = suggest_nearest(rows[i].word, words, sizeof words / sizeof words[0]);
