@@ -141,6 +141,9 @@ static json_t *on_hello(void *ctx, const char *local)
     struct agent *a = ctx;
     const char *given = a->settings->address;
     snprintf(a->inventory.address, sizeof a->inventory.address, "%s", given[0] ? given : local);
+    if (setenv("BELAY_NODE_ADDRESS", a->inventory.address, 1) <
+        0) /* for the shims that are started from now on */
+        log_warn("cannot set BELAY_NODE_ADDRESS: %s", strerror(errno));
     json_t *msg = json_object();
     jsonx_set(msg, "inventory", link_inventory_encode(&a->inventory));
     jsonx_set(msg, "attempts", attempts_reports(a->attempts));
@@ -308,7 +311,7 @@ static int read_inventory(struct agent *a, struct err *err)
     return 0;
 }
 
-/* The shim learns from its environment on which node it is; the rest is in its folder. */
+/* The shim learns from its environment on which node it is (and at which address: on_hello); the rest is in its folder. */
 static int prepare(struct agent *a, struct err *err)
 {
     if (make_folders(a, err) < 0 || lock_folder(a, err) < 0 || find_program(a, err) < 0 ||

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "agent/attempt_table.h"
 #include "agent/shimproc.h"
 #include "agent/sweep.h"
 #include "common/clock.h"
@@ -26,9 +27,6 @@
 #define RELEASE_LIMIT_MS 10000
 #define REV_NO_TRACE     INT64_C(1000000000) /* beyond any revision a vanished shim may have sent */
 
-enum stage { CONNECTING, LIVE, RELEASING, SWEEPING, ENDED, REMOVED, STAGES };
-enum happening { CONNECTED, DISCONNECTED, DIED, SWEPT, FORGET, HAPPENINGS };
-
 struct attempt {
     const struct attempt_env *env;
     struct folder_id id;
@@ -37,19 +35,20 @@ struct attempt {
     bool on_disk;
     struct link_order order; /* zeroed when it was lost */
     json_t *order_json;
-    enum stage stage;
+    enum attempt_stage stage;
     struct shimproc *shim;
     struct sweep *sweep;
     struct link_report report;
     bool reported, forget, keep;
     char *scratch, *cgroup;
+    char *token;     /* from state.json, for when the order was lost */
     char death[128]; /* how the shim ended, in words */
     struct event *watchdog;
     const char *watchdog_why;
     int64_t watchdog_ms;
 };
 
-static void step(struct attempt *a, enum happening what);
+static void step(struct attempt *a, enum attempt_happening what);
 
 /* ---- the shim must do what it is told in time ---- */
 
@@ -151,12 +150,12 @@ static void on_message(void *ctx, const json_t *msg)
 
 static void on_connected(void *ctx)
 {
-    step(ctx, CONNECTED);
+    step(ctx, HAPPENED_CONNECTED);
 }
 
 static void on_disconnected(void *ctx)
 {
-    step(ctx, DISCONNECTED);
+    step(ctx, HAPPENED_DISCONNECTED);
 }
 
 static void describe_death(struct attempt *a, int status)
@@ -173,7 +172,7 @@ static void on_dead(void *ctx, int wait_status)
 {
     struct attempt *a = ctx;
     describe_death(a, wait_status);
-    step(a, DIED);
+    step(a, HAPPENED_DIED);
 }
 
 static struct shimproc_hooks hooks_of(struct attempt *a)
@@ -189,6 +188,8 @@ static void adopt_state(struct attempt *a, struct folder_state *state)
     if (state->has_report && check_identity(a, state->report.job, state->report.attempt, NULL) == 0) {
         free(a->scratch);
         free(a->cgroup);
+        free(a->token);
+        a->token = str_dup(state->token);
         a->scratch = str_dup(state->scratch);
         a->cgroup = str_dup(state->cgroup);
         take_report(a, &state->report);
@@ -282,7 +283,7 @@ static void on_swept(void *ctx, size_t killed)
     struct attempt *a = ctx;
     if (killed > 0)
         log_info("%s: killed %zu processes left by its belay-shim", a->what, killed);
-    step(a, SWEPT);
+    step(a, HAPPENED_SWEPT);
 }
 
 /* ---- the stages ---- */
@@ -295,7 +296,7 @@ static void start_sweep(struct attempt *a)
     if (a->on_disk)
         reread_state(a);
     struct sweep_target target = {.what = a->what,
-                                  .token = a->order.token,
+                                  .token = a->order.token ? a->order.token : a->token,
                                   .cgroup = a->cgroup,
                                   .node = a->env->node,
                                   .is_shim = is_shim,
@@ -319,7 +320,7 @@ static void conclude(struct attempt *a)
     }
     a->env->ended(a->env->ctx, a);
     if (a->forget)
-        step(a, FORGET);
+        step(a, HAPPENED_FORGET);
 }
 
 static void send_order(struct attempt *a)
@@ -338,7 +339,7 @@ static void greet(struct attempt *a)
     if (a->order.token)
         send_order(a);
     if (a->forget)
-        step(a, FORGET);
+        step(a, HAPPENED_FORGET);
 }
 
 static void release(struct attempt *a)
@@ -358,49 +359,17 @@ static void drop(struct attempt *a)
     a->env->ended(a->env->ctx, a);
 }
 
-static const struct {
-    enum stage next;
-    void (*act)(struct attempt *a);
-} table[STAGES][HAPPENINGS] = {
-    [CONNECTING] = {[CONNECTED] = {LIVE, greet},
-                    [DISCONNECTED] = {CONNECTING, NULL},
-                    [DIED] = {SWEEPING, start_sweep},
-                    [SWEPT] = {CONNECTING, NULL},
-                    [FORGET] = {CONNECTING, NULL}}, /* done by greet */
-    [LIVE] = {[CONNECTED] = {LIVE, greet},
-              [DISCONNECTED] = {CONNECTING, NULL},
-              [DIED] = {SWEEPING, start_sweep},
-              [SWEPT] = {LIVE, NULL},
-              [FORGET] = {RELEASING, release}},
-    [RELEASING] = {[CONNECTED] = {RELEASING, release},
-                   [DISCONNECTED] = {RELEASING, NULL},
-                   [DIED] = {SWEEPING, start_sweep},
-                   [SWEPT] = {RELEASING, NULL},
-                   [FORGET] = {RELEASING, NULL}},
-    [SWEEPING] = {[CONNECTED] = {SWEEPING, NULL},
-                  [DISCONNECTED] = {SWEEPING, NULL},
-                  [DIED] = {SWEEPING, NULL},
-                  [SWEPT] = {ENDED, conclude},
-                  [FORGET] = {SWEEPING, NULL}}, /* done by conclude */
-    [ENDED] = {[CONNECTED] = {ENDED, NULL},
-               [DISCONNECTED] = {ENDED, NULL},
-               [DIED] = {ENDED, NULL},
-               [SWEPT] = {ENDED, NULL},
-               [FORGET] = {REMOVED, drop}},
-    [REMOVED] = {[CONNECTED] = {REMOVED, NULL},
-                 [DISCONNECTED] = {REMOVED, NULL},
-                 [DIED] = {REMOVED, NULL},
-                 [SWEPT] = {REMOVED, NULL},
-                 [FORGET] = {REMOVED, NULL}},
-};
-
 /* NOLINTNEXTLINE(misc-no-recursion): an action takes at most one further step, forward */
-static void step(struct attempt *a, enum happening what)
+static void step(struct attempt *a, enum attempt_happening what)
 {
-    enum stage from = a->stage;
-    a->stage = table[from][what].next;
-    if (table[from][what].act)
-        table[from][what].act(a);
+    static void (*const actions[DO_COUNT])(struct attempt * a) = {
+        [DO_GREET] = greet,       [DO_RELEASE] = release, [DO_SWEEP] = start_sweep,
+        [DO_CONCLUDE] = conclude, [DO_DROP] = drop,
+    };
+    struct attempt_step to = attempt_table_step(a->stage, what);
+    a->stage = to.next;
+    if (actions[to.action])
+        actions[to.action](a);
 }
 
 /* ---- beginning ---- */
@@ -432,7 +401,7 @@ static void end_at_once(struct attempt *a, enum report_phase phase, int64_t rev,
 {
     struct link_report report = {.phase = phase, .rev = rev};
     snprintf(report.reason, sizeof report.reason, "%s", reason);
-    a->stage = ENDED;
+    a->stage = STAGE_ENDED;
     settle_report(a, &report);
     a->env->ended(a->env->ctx, a);
 }
@@ -482,7 +451,7 @@ static void shim_was_dead(struct attempt *a, const struct folder_state *state, b
         a->reported = true;
         a->report.rev = REV_NO_TRACE - 1;
     }
-    step(a, DIED);
+    step(a, HAPPENED_DIED);
 }
 
 static void find_shim(struct attempt *a, const struct folder_state *state, bool damaged)
@@ -548,6 +517,7 @@ void attempt_free(struct attempt *a)
     link_report_clear(&a->report);
     free(a->scratch);
     free(a->cgroup);
+    free(a->token);
     free(a->path);
     free(a);
 }
@@ -612,9 +582,9 @@ void attempt_forget(struct attempt *a, bool keep)
     if (a->forget)
         return;
     a->forget = true;
-    if (a->stage == CONNECTING)
+    if (a->stage == STAGE_CONNECTING)
         watch(a, RELEASE_LIMIT_MS, "it is not needed any more and does not listen on its socket");
-    step(a, FORGET);
+    step(a, HAPPENED_FORGET);
 }
 
 /* ---- reading ---- */
@@ -642,7 +612,7 @@ bool attempt_final(const struct attempt *a)
 
 bool attempt_removed(const struct attempt *a)
 {
-    return a->stage == REMOVED;
+    return a->stage == STAGE_REMOVED;
 }
 
 pid_t attempt_shim_pid(const struct attempt *a)

@@ -163,6 +163,7 @@ static int use_state(const json_t *obj, struct folder_state *state, struct err *
     }
     state->scratch = str_dup(jsonx_str_or(obj, "scratch", NULL));
     state->cgroup = str_dup(jsonx_str_or(obj, "cgroup", NULL));
+    state->token = str_dup(jsonx_str_or(obj, "token", NULL));
     return 0;
 }
 
@@ -188,6 +189,7 @@ void folder_state_clear(struct folder_state *state)
     link_report_clear(&state->report);
     free(state->scratch);
     free(state->cgroup);
+    free(state->token);
     memset(state, 0, sizeof *state);
 }
 

@@ -19,7 +19,7 @@ struct folder_state {
     bool has_report, has_shim;
     struct link_report report;
     struct procid shim;
-    char *scratch, *cgroup; /* or NULL */
+    char *scratch, *cgroup, *token; /* or NULL */
 };
 
 /* The path of an attempt's folder; the caller frees. */

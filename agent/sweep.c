@@ -14,16 +14,14 @@
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/log.h"
-#include "common/procid.h"
 #include "common/proctree.h"
 
 #define ROUND_MS    5
 #define COMPLAIN_MS 10000
-#define ENVIRON_MAX (4u << 20)
 
 struct sweep {
     struct sweep_target target;
-    char *what, *token, *cgroup, *node_variable;
+    char *what, *token, *cgroup, *node;
     struct event *timer;
     int64_t complain_ms;
     size_t killed;
@@ -56,39 +54,11 @@ static size_t kill_orphans(struct sweep *s)
     return n;
 }
 
-/* Does this process say that it belongs to another node? */
-static bool is_elsewhere(const struct sweep *s, pid_t pid)
-{
-    char path[64];
-    size_t len = 0;
-    snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
-    char *text = fs_read(path, ENVIRON_MAX, &len, NULL);
-    bool elsewhere = false;
-    for (char *p = text; p && p < text + len && !elsewhere; p += strlen(p) + 1)
-        elsewhere = strncmp(p, "BELAY_NODE=", 11) == 0 && strcmp(p, s->node_variable) != 0;
-    free(text);
-    return elsewhere;
-}
-
-static size_t kill_marked(struct sweep *s)
-{
-    struct proctree tree = {.cgroup = s->cgroup, .token = s->token, .root = 0};
-    pid_t *pids;
-    size_t n = proctree_list(&tree, &pids), killed = 0;
-    for (size_t i = 0; i < n; i++) {
-        struct procid id;
-        if (procid_of(pids[i], &id) < 0 || is_elsewhere(s, pids[i]))
-            continue;
-        (void)procid_kill(&id, SIGKILL); /* gone meanwhile: good */
-        killed++;
-    }
-    free(pids);
-    return killed;
-}
-
 static size_t kill_round(struct sweep *s)
 {
-    return kill_marked(s) + kill_orphans(s);
+    struct proctree tree = {.cgroup = s->cgroup, .token = s->token, .node = s->node};
+    size_t found = s->token || s->cgroup ? proctree_signal(&tree, SIGKILL) : 0;
+    return found + kill_orphans(s);
 }
 
 static void complain(struct sweep *s, size_t left)
@@ -124,7 +94,7 @@ struct sweep *sweep_start(struct event_base *base, const struct sweep_target *ta
     s->what = str_dup(target->what);
     s->token = str_dup(target->token);
     s->cgroup = str_dup(target->cgroup);
-    s->node_variable = str_printf("BELAY_NODE=%s", target->node);
+    s->node = str_dup(target->node);
     s->complain_ms = clock_boot_ms() + COMPLAIN_MS;
     s->timer = event_new(base, -1, 0, on_timer, s);
     event_active(s->timer, EV_TIMEOUT, 0);
@@ -139,6 +109,6 @@ void sweep_free(struct sweep *s)
     free(s->what);
     free(s->token);
     free(s->cgroup);
-    free(s->node_variable);
+    free(s->node);
     free(s);
 }

@@ -101,7 +101,7 @@ static void proof_text(char *out, size_t size, const char *side, const char *non
 
 static void local_address(struct uplink *u, char *out, size_t size)
 {
-    struct sockaddr_storage a;
+    struct sockaddr_storage a = {0};
     socklen_t len = sizeof a;
     out[0] = '\0';
     if (getsockname(bufferevent_getfd(u->bev), (struct sockaddr *)&a, &len) < 0)
