@@ -1,6 +1,7 @@
 /* scalar: see scalar.h. Units are tables, largest first, used for reading and printing. */
 #include "schema/scalar.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -144,14 +145,15 @@ enum scalar_class scalar_classify(const char *text)
 
 /* ---- reading ---- */
 
-/* Whole decimal number at text; *end is what follows it. Too large a number gives INT64_MAX or INT64_MIN, outside every range
- * that a field has. False when no such number begins here. */
+/* Whole decimal number at text; *end is what follows it. errno is ERANGE when it is too large for int64, else 0. False when no
+ * such number begins here. */
 static bool read_whole(const char *text, int64_t *out, const char **end)
 {
     const char *digits = *text == '-' ? text + 1 : text;
     if (!is_digit(*digits) || (*digits == '0' && is_digit(digits[1])))
         return false;
     *end = skip_digits(digits);
+    errno = 0;
     *out = strtoll(text, NULL, 10);
     return true;
 }
@@ -171,7 +173,7 @@ int scalar_int(const char *text, int64_t min, int64_t max, int64_t *out, struct 
 {
     const char *end = NULL;
     int64_t n = 0;
-    if (read_whole(text, &n, &end) && *end == '\0' && n >= min && n <= max) {
+    if (read_whole(text, &n, &end) && errno == 0 && *end == '\0' && n >= min && n <= max) {
         *out = n;
         return 0;
     }
@@ -218,8 +220,8 @@ static bool read_with_unit(const char *text, const struct unit *units, size_t co
         return false;
     end += strspn(end, " ");
     const struct unit *unit = find_unit(end, units, count);
-    if (unit && __builtin_mul_overflow(*out, unit->factor, out))
-        *out = INT64_MAX;
+    if (unit && (errno || __builtin_mul_overflow(*out, unit->factor, out)))
+        *out = *text == '-' ? INT64_MIN : INT64_MAX; /* outside every range that a field has */
     return unit != NULL;
 }
 

@@ -1,0 +1,153 @@
+/* What must hold for every input whatever: used by the libFuzzer programs here and by the seeded runs in the unit tests. Each aborts
+ * with a sentence when it does not hold. */
+#ifndef BELAY_TESTS_FUZZ_TARGETS_H
+#define BELAY_TESTS_FUZZ_TARGETS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schema/job.h"
+#include "schema/link.h"
+
+static inline void fuzz_must(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    (void)fprintf(stderr, "fuzz: %s\n", what);
+    abort();
+}
+
+/* A spec that was read is written, read again and written the same. */
+static inline void fuzz_job_again(struct job_spec *spec)
+{
+    static struct job_diagnostics d;
+    struct job_spec *again = NULL;
+    char *yaml = job_spec_to_yaml(spec);
+    int rc = job_spec_parse(yaml, strlen(yaml), "again", NULL, 0, &again, &d);
+    if (rc < 0)
+        (void)fprintf(stderr, "%s\n%s\n", d.text[0], yaml);
+    fuzz_must(rc == 0, "what was written cannot be read");
+    char *yaml_again = job_spec_to_yaml(again);
+    fuzz_must(strcmp(yaml, yaml_again) == 0, "what was read again is written differently");
+    free(yaml);
+    free(yaml_again);
+    job_spec_free(again);
+}
+
+/* True when the text is a job. The last line, when it begins with "--set ", is handed in as an override. */
+static inline bool fuzz_job(const uint8_t *data, size_t size)
+{
+    static struct job_diagnostics d;
+    struct job_spec *spec = NULL;
+    char *text = calloc(size + 1, 1);
+    fuzz_must(text != NULL, "no memory");
+    if (size > 0)
+        memcpy(text, data, size);
+    const char *set = size > 0 ? strstr(text, "\n--set ") : NULL;
+    size_t len = set ? (size_t)(set - text) + 1 : size;
+    const char *sets[] = {set ? set + 7 : NULL};
+    int rc = job_spec_parse(text, len, "fuzz.yaml", sets, set ? 1 : 0, &spec, &d);
+    fuzz_must((rc == 0) == (spec != NULL), "result and spec disagree");
+    fuzz_must((rc == 0) == (d.count == 0), "result and diagnostics disagree");
+    for (size_t i = 0; i < d.count && i < JOB_DIAGNOSTICS_MAX; i++)
+        fuzz_must(strncmp(d.text[i], "fuzz.yaml:", 10) == 0 || strncmp(d.text[i], "--set ", 6) == 0,
+                  "a sentence without a place");
+    if (rc == 0)
+        fuzz_job_again(spec);
+    job_spec_free(spec);
+    free(text);
+    return rc == 0;
+}
+
+/* ---- links ---- */
+
+static inline bool fuzz_order(const json_t *obj)
+{
+    struct link_order a, b;
+    struct err err = {""};
+    if (link_order_decode(obj, &a, &err) < 0) {
+        fuzz_must(err.text[0] != '\0', "refused without a sentence");
+        return false;
+    }
+    json_t *encoded = link_order_encode(&a, "order");
+    fuzz_must(link_order_decode(encoded, &b, &err) == 0, "an encoded order does not decode");
+    json_t *again = link_order_encode(&b, "order");
+    fuzz_must(json_equal(encoded, again), "an order came back different");
+    link_order_clear(&a);
+    link_order_clear(&b);
+    json_decref(encoded);
+    json_decref(again);
+    return true;
+}
+
+static inline bool fuzz_report(const json_t *obj)
+{
+    struct link_report a, b = {0};
+    struct err err = {""};
+    if (link_report_decode(obj, &a, &err) < 0) {
+        fuzz_must(err.text[0] != '\0', "refused without a sentence");
+        return false;
+    }
+    link_report_copy(&b, &a);
+    json_t *encoded = link_report_encode(&a, NULL), *copied = link_report_encode(&b, NULL);
+    fuzz_must(json_equal(encoded, copied), "a copied report is different");
+    link_report_clear(&b);
+    fuzz_must(link_report_decode(encoded, &b, &err) == 0, "an encoded report does not decode");
+    link_report_clear(&a);
+    link_report_clear(&b);
+    json_decref(encoded);
+    json_decref(copied);
+    return true;
+}
+
+static inline bool fuzz_inventory(const json_t *obj)
+{
+    struct link_inventory a, b;
+    struct err err = {""};
+    if (link_inventory_decode(obj, &a, &err) < 0) {
+        fuzz_must(err.text[0] != '\0', "refused without a sentence");
+        return false;
+    }
+    json_t *encoded = link_inventory_encode(&a);
+    fuzz_must(link_inventory_decode(encoded, &b, &err) == 0, "an encoded inventory does not decode");
+    link_inventory_clear(&a);
+    link_inventory_clear(&b);
+    json_decref(encoded);
+    return true;
+}
+
+static inline bool fuzz_progress(const json_t *obj)
+{
+    struct link_progress a, b;
+    struct err err = {""};
+    if (link_progress_decode(obj, &a, &err) < 0) {
+        fuzz_must(err.text[0] != '\0', "refused without a sentence");
+        return false;
+    }
+    json_t *encoded = link_progress_encode(&a);
+    fuzz_must(link_progress_decode(encoded, &b, &err) == 0, "an encoded progress does not decode");
+    fuzz_must(json_equal(a.values, b.values), "a progress came back different");
+    link_progress_clear(&a);
+    link_progress_clear(&b);
+    json_decref(encoded);
+    return true;
+}
+
+/* True when the text is one of the four messages. */
+static inline bool fuzz_link(const uint8_t *data, size_t size)
+{
+    json_error_t why;
+    json_t *obj = json_loadb((const char *)data, size, JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
+    if (!obj)
+        return false;
+    bool order = fuzz_order(obj), report = fuzz_report(obj), inventory = fuzz_inventory(obj),
+         progress = fuzz_progress(obj);
+    json_decref(obj);
+    return order || report || inventory || progress;
+}
+
+#endif
