@@ -37,6 +37,7 @@ struct follow {
     int interrupt_fd;
     int interrupts;
     bool was_away, over, left;
+    bool end_told; /* the newest event shown is the job's end */
     int exit_code;
 };
 
@@ -169,6 +170,8 @@ static void show_events(struct follow *f, const json_t *events)
         progress_note(f->progress, "%s  %s", format_time(jsonx_str_or(event, "time", NULL), time),
                       jsonx_str_or(event, "text", ""));
     f->last_event = eventview_last(events, f->last_event);
+    const json_t *newest = json_array_get(events, json_array_size(events) - 1);
+    f->end_told = newest && strcmp(jsonx_str_or(newest, "kind", ""), state_of(f->job)) == 0;
 }
 
 static void step_events(struct follow *f)
@@ -285,7 +288,7 @@ static void say_end(struct follow *f)
         show_failure(f);
     if (is_program(f))
         fprintf(stderr, "belay: job %lld %s: %s\n", (long long)f->id, state, reason);
-    else
+    else if (!f->end_told)
         progress_note(f->progress, "job %lld %s: %s", (long long)f->id, state, reason);
 }
 

@@ -9,6 +9,7 @@
 #include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "launcher/format.h"
+#include "launcher/jobview.h"
 #include "launcher/terminal.h"
 #include "launcher/text.h"
 
@@ -111,7 +112,7 @@ char *progress_text(const json_t *job, double step_rate, size_t bar, bool utf8)
     if (running && step_rate > 0 && steps > step)
         add(&line, "eta ", format_seconds((double)(steps - step) / step_rate, text), "");
     const char *phase = jsonx_str_or(job, "phase", "");
-    if (!running)
+    if (!running || (!*phase && step < 0))
         add(&line, "", state, "");
     else if (strcmp(phase, "training") != 0)
         add(&line, "", phase, "");
@@ -128,14 +129,13 @@ static void draw(struct progress *p, const char *text)
     fflush(p->out);
 }
 
-/* Is there something new worth showing? */
+/* Is there something new worth showing? Without a terminal only steps are: what else happens is told by notes. */
 static bool worth_showing(const struct progress *p, const json_t *job, int64_t now_ms)
 {
-    bool state_changed = strcmp(jsonx_str_or(job, "state", "?"), p->state) != 0;
-    bool step_changed = jsonx_int_or(job, "step", -1) != p->shown_step;
-    int64_t pause = p->redraws ? DRAW_EVERY_MS : LINE_EVERY_MS;
-    bool due = now_ms - p->shown_ms >= pause;
-    return state_changed || (due && (step_changed || p->redraws));
+    int64_t step = jsonx_int_or(job, "step", -1), passed = now_ms - p->shown_ms;
+    if (p->redraws)
+        return strcmp(jsonx_str_or(job, "state", "?"), p->state) != 0 || passed >= DRAW_EVERY_MS;
+    return step >= 0 && step != p->shown_step && (passed >= LINE_EVERY_MS || jobview_final(job));
 }
 
 void progress_job(struct progress *p, const json_t *job, int64_t now_ms)

@@ -12,8 +12,8 @@ struct progress;
 struct progress *progress_new(FILE *out);
 void progress_free(struct progress *p);
 
-/* Takes the newest job object and shows it: redraws on a terminal; else a line when the state changed, or the step did and
- * some seconds have passed. now_ms: boot time. */
+/* Takes the newest job object and shows it: redraws on a terminal; else a line when the step changed and some
+ * seconds have passed or the job is over. now_ms: boot time. */
 void progress_job(struct progress *p, const json_t *job, int64_t now_ms);
 
 /* A line of its own above the progress line. */
