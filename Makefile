@@ -191,6 +191,20 @@ $(BUILD)/lint/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES)) | $(BUILD)/gen/migr
 format:
 	@clang-format -i $(C_FILES)
 
+# ---- fuzzing -----------------------------------------------------------------------------------------------------------
+# tests/fuzz/fuzz_NAME.c with clang's libFuzzer, from the files in FUZZ_SEEDS_NAME; what it finds stays in $(BUILD)/fuzz.
+FUZZ_SECONDS ?= 30
+FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SEEDS_job := tests/fixtures/jobs/valid examples
+FUZZ_SEEDS_link := tests/fuzz/seeds/link
+$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(SRC_schema) $(SRC_common) $(wildcard schema/*.h common/*.h tests/fuzz/*.h)
+	@mkdir -p $(@D)/corpus-$*
+	@echo "  FUZZ $<"
+	@clang $(CPPFLAGS_ALL) -std=c11 -O1 -g -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) $(SYSLIBS_schema) -o $@
+fuzz: $(patsubst %,$(BUILD)/fuzz/fuzz_%,$(FUZZ_NAMES))
+	@set -e; $(foreach n,$(FUZZ_NAMES),$(BUILD)/fuzz/fuzz_$(n) -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -verbosity=0 \
+	  -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/corpus-$(n) $(FUZZ_SEEDS_$(n));)
+
 # ---- the rest ----------------------------------------------------------------------------------------------------------
 deps:
 	@bash tools/deps.sh
@@ -225,5 +239,5 @@ help:
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: all check check-run unit build-tests bench-step lint lint-format lint-banned lint-cppcheck format deps demo bench install uninstall clean help
+.PHONY: all check check-run unit build-tests bench-step lint lint-format lint-banned lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:
