@@ -193,7 +193,7 @@ void folder_state_clear(struct folder_state *state)
     memset(state, 0, sizeof *state);
 }
 
-/* Reads the last size-1 bytes of a file into out; the number of bytes. */
+/* Reads the last size-1 bytes of a file into out, whole lines where one fits; the number of bytes. */
 static size_t read_tail(const char *file, char *out, size_t size)
 {
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -202,6 +202,11 @@ static size_t read_tail(const char *file, char *out, size_t size)
     off_t end = lseek(fd, 0, SEEK_END), room = (off_t)size - 1;
     ssize_t n = pread(fd, out, size - 1, end > room ? end - room : 0);
     close(fd);
+    const char *line = n > 0 && end > room ? memchr(out, '\n', (size_t)n) : NULL;
+    if (line && line + 1 < out + n) {
+        n -= line + 1 - out;
+        memmove(out, line + 1, (size_t)n);
+    }
     return n > 0 ? (size_t)n : 0;
 }
 
