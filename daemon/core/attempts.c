@@ -76,8 +76,11 @@ struct attempt *attempt_new(struct core *core, struct job *job, struct placed_ra
     return a;
 }
 
+/* Steps are stored with the job, not with each attempt each time. */
 static void load_live(struct core *core, struct attempt *a)
 {
+    if (a->r.to_step >= 0 && a->job->r.progress.step > a->r.to_step)
+        a->r.to_step = a->job->r.progress.step;
     take_slots(core, a);
     if (a->r.state == ATTEMPT_PREPARING)
         a->due_mono_ms = core->t.mono_ms + core->config.settle_ms + core->config.prepare_timeout_ms;
@@ -88,7 +91,31 @@ static void load_live(struct core *core, struct attempt *a)
     a->asked_mono_ms = core->t.mono_ms;
     mark_all_orders(core, a);
     attempt_examine_later(core, a);
-    job_rearm(core, a->job);
+}
+
+/* A node that could not prepare a job is left alone by it for a while, longer each time in a row. */
+static void avoid(struct core *core, struct job *job, struct node *node, int64_t from_ms)
+{
+    int64_t pause = RECOVERY_AVOID_MS;
+    for (size_t i = 0; i < job->failed_prepares && pause < RECOVERY_BACKOFF_MAX_MS; i++)
+        pause *= 2;
+    job->failed_prepares++;
+    int64_t until = core_mono_of(core, from_ms + pause);
+    if (until <= core->t.mono_ms)
+        return;
+    job->avoided = mem_grow(job->avoided, job->n_avoided + 1, sizeof(*job->avoided));
+    job->avoided[job->n_avoided++] = (struct avoided){.node = node, .until_mono_ms = until};
+}
+
+/* Refusals are in the stored reports, so a restart of the controller does not send the job to the same node again. */
+static void remember_refusals(struct core *core, struct attempt *a)
+{
+    if (a->r.running_ms > 0)
+        a->job->failed_prepares = 0;
+    for (size_t i = 0; i < a->r.n_nodes; i++)
+        if (a->r.outcome == OUTCOME_NODE && a->r.nodes[i].report.phase == REPORT_REFUSED &&
+            a->r.nodes[i].reported)
+            avoid(core, a->job, a->seats[i].node, a->r.failed_ms);
 }
 
 void attempt_load(struct core *core, struct job *job, struct attempt_record *record)
@@ -99,11 +126,13 @@ void attempt_load(struct core *core, struct job *job, struct attempt_record *rec
     a->checkpoint_on = job->r.spec->is_train;
     a->speaker = a->r.to_step >= 0 ? (int64_t)a->r.world : -1;
     attempt_seats(core, a);
+    remember_refusals(core, a);
+    if (a->r.state != ATTEMPT_ENDED)
+        load_live(core, a);
     bool this_life = job->r.started_ms > 0 && (a->r.ended_ms == 0 || a->r.ended_ms >= job->r.started_ms);
     if (this_life && a->r.to_step > job->high_step)
         job->high_step = a->r.to_step;
-    if (a->r.state != ATTEMPT_ENDED)
-        load_live(core, a);
+    job_rearm(core, job);
 }
 
 void attempt_free(struct attempt *a)
@@ -235,17 +264,6 @@ void attempt_stop(struct core *core, struct attempt *a, enum attempt_outcome out
     attempt_examine_later(core, a);
 }
 
-/* A node that could not prepare a job is left alone by it for a while, longer each time in a row. */
-static void avoid(struct core *core, struct job *job, struct node *node)
-{
-    int64_t pause = RECOVERY_AVOID_MS;
-    for (size_t i = 0; i < job->failed_prepares && pause < RECOVERY_BACKOFF_MAX_MS; i++)
-        pause *= 2;
-    job->failed_prepares++;
-    job->avoided = mem_grow(job->avoided, job->n_avoided + 1, sizeof(*job->avoided));
-    job->avoided[job->n_avoided++] = (struct avoided){.node = node, .until_mono_ms = core->t.mono_ms + pause};
-}
-
 static enum attempt_outcome outcome_of(const struct attempt_facts *f)
 {
     bool superseded = f->fault_rank && f->fault_rank->code == 95; /* fenced off, which is nobody's error */
@@ -271,7 +289,7 @@ static void fail(struct core *core, struct attempt *a, const struct attempt_fact
     fault_describe(a, f, &why);
     name_culprit(core, a, f, why.text);
     if (a->r.state == ATTEMPT_PREPARING)
-        avoid(core, a->job, a->seats[f->fault_seat].node);
+        avoid(core, a->job, a->seats[f->fault_seat].node, core->t.now_ms);
     attempt_stop(core, a, outcome_of(f), why.text);
 }
 
@@ -354,6 +372,6 @@ void attempt_check_deadline(struct core *core, struct attempt *a)
     of.node = a->r.nodes[seat].node;
     event_note(core, of, "%s", why.text);
     if (preparing)
-        avoid(core, a->job, a->seats[seat].node);
+        avoid(core, a->job, a->seats[seat].node, core->t.now_ms);
     attempt_stop(core, a, OUTCOME_NODE, why.text);
 }

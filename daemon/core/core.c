@@ -118,9 +118,22 @@ static void examine(struct core *core)
     }
 }
 
+enum { STALL_MS = 1000 }; /* a turn later than this after it was due: the controller itself was away */
+
+/* Time in which the controller did not listen says nothing about the nodes. */
+static void excuse_stall(struct core *core)
+{
+    int64_t due_ms = timers_next(core->timers);
+    if (due_ms == INT64_MAX || core->t.mono_ms - due_ms < STALL_MS)
+        return;
+    for (size_t i = 0; i < core->nodes.count; i++)
+        node_excuse(core, core->nodes.items[i], core->t.mono_ms - due_ms);
+}
+
 void core_turn(struct core *core, struct core_time t)
 {
     core->t = t;
+    excuse_stall(core);
     nodes_settle_check(core);
     timers_run(core->timers, t.mono_ms, core);
     examine(core);

@@ -209,6 +209,8 @@ void node_set_reason(struct core *core, struct node *node, const char *text);
 void node_examine_later(struct core *core, struct node *node);
 void node_examine(struct core *core, struct node *node);
 void node_due(void *ctx, void *owner);
+void node_excuse(const struct core *core, struct node *node,
+                 int64_t ms); /* counts that much silence as none */
 void nodes_settle_check(struct core *core);
 void nodes_settle(void *ctx, void *owner);
 bool node_usable(const struct node *node);

@@ -259,6 +259,13 @@ static void alive(struct core *core, struct node *node)
     node_event(core, node, node->r.drain_requested ? NODE_ALIVE_DRAINING : NODE_ALIVE, "");
 }
 
+void node_excuse(const struct core *core, struct node *node, int64_t ms)
+{
+    node->seen_mono_ms += ms;
+    if (node->seen_mono_ms > core->t.mono_ms)
+        node->seen_mono_ms = core->t.mono_ms;
+}
+
 void node_due(void *ctx, void *owner)
 {
     struct core *core = ctx;

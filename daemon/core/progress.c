@@ -51,17 +51,15 @@ static void words(const char *text, char *to, size_t size)
 
 /* ---- lost time ---- */
 
-static void lose(struct core *core, struct attempt *a, int64_t *of_attempt, int64_t *of_job, int64_t ms)
+static void lose(int64_t *of_attempt, int64_t *of_job, int64_t ms)
 {
-    (void)a;
-    (void)core;
     if (ms <= 0)
         return;
     *of_attempt += ms;
     *of_job += ms;
 }
 
-#define LOSE(core, a, what, ms) lose(core, a, &(a)->r.lost.what, &(a)->job->r.lost.what, ms)
+#define LOSE(a, what, ms) lose(&(a)->r.lost.what, &(a)->job->r.lost.what, ms)
 
 /* The attempt before, when the time since its end counts as lost. */
 static const struct attempt *lost_before(const struct attempt *a)
@@ -95,15 +93,15 @@ void lost_carry(struct core *core, struct attempt *a)
     const struct attempt *before = lost_before(a);
     if (!before)
         return;
-    LOSE(core, a, detect, detect_ms(core, before));
-    LOSE(core, a, stop, before->r.ended_ms - before->r.failed_ms);
+    LOSE(a, detect, detect_ms(core, before));
+    LOSE(a, stop, before->r.ended_ms - before->r.failed_ms);
 }
 
 void lost_at_go(struct core *core, struct attempt *a)
 {
     const struct attempt *before = lost_before(a);
     if (before)
-        LOSE(core, a, place, core->t.now_ms - before->r.ended_ms);
+        LOSE(a, place, core->t.now_ms - before->r.ended_ms);
 }
 
 static int64_t began_ms(const struct attempt *a)
@@ -117,9 +115,9 @@ void lost_at_stop(struct core *core, struct attempt *a)
     if (!before || a->r.to_step >= 0)
         return;
     if (a->go_ms || a->r.running_ms)
-        LOSE(core, a, load, core->t.now_ms - began_ms(a));
+        LOSE(a, load, core->t.now_ms - began_ms(a));
     else
-        LOSE(core, a, place, core->t.now_ms - before->r.ended_ms);
+        LOSE(a, place, core->t.now_ms - before->r.ended_ms);
 }
 
 /* ---- steps ---- */
@@ -129,7 +127,7 @@ static void first_step(struct core *core, struct attempt *a, int64_t step)
     if (a->r.from_step < 0 || a->r.from_step >= step)
         a->r.from_step = step > 0 ? step - 1 : 0;
     if (lost_before(a))
-        LOSE(core, a, load, core->t.now_ms - began_ms(a));
+        LOSE(a, load, core->t.now_ms - began_ms(a));
     mark_attempt(core, a);
     mark_job(core, a->job);
 }
@@ -138,10 +136,13 @@ static void account(struct core *core, struct attempt *a, int64_t step)
 {
     int64_t since = a->last_step_ms ? a->last_step_ms : a->job->r.progress.updated_ms;
     int64_t ms = core->t.now_ms - since;
-    if (step <= a->job->high_step)
-        LOSE(core, a, replay, ms);
-    else if (ms > 0)
-        a->job->r.productive_ms += ms;
+    if (step > a->job->high_step) {
+        a->job->r.productive_ms += ms > 0 ? ms : 0;
+        return;
+    }
+    LOSE(a, replay, ms);
+    mark_attempt(core, a);
+    mark_job(core, a->job);
 }
 
 static void take_step(struct core *core, struct attempt *a, int64_t step)

@@ -35,10 +35,11 @@ struct shim {
 
 struct agent {
     char name[64], boot[40];
-    bool alive, linked, mute; /* mute: linked, but sends no heartbeats */
+    bool alive, linked, mute; /* mute: linked, but stopped: says and does nothing */
     bool refuse, slow;        /* refuses to prepare; never gets ready */
     int64_t slots;
     struct shim shims[WORLD_SHIMS];
+    struct link_report old; /* some earlier report */
     int64_t beat_mono_ms;
 };
 
@@ -63,8 +64,8 @@ struct world {
     /* faults of the links: in thousandths, drawn from random */
     uint64_t random;
     int lose, repeat;
-    bool mpi;          /* ranks are connected */
-    bool restart_each; /* the controller restarts after every commit */
+    bool mpi;                    /* ranks are connected */
+    int64_t commits, restart_at; /* the controller is killed after this commit; -1 = after each */
 };
 
 static inline struct core_time world_time(const struct world *w)
@@ -435,17 +436,32 @@ static inline void agent_hello(struct world *w, struct agent *g)
     core_node_hello(w->core, world_time(w), &hello);
 }
 
+static inline bool agent_speaks(const struct agent *g)
+{
+    return g->alive && g->linked && !g->mute;
+}
+
+/* An old report of the node arrives once more, late. */
+static inline void world_replay(struct world *w, struct agent *g, const struct link_report *newest)
+{
+    if (g->old.job != 0 && world_chance(w, w->repeat))
+        core_node_report(w->core, world_time(w), g->name, &g->old);
+    if (g->old.job == 0 || world_chance(w, 300))
+        link_report_copy(&g->old, newest);
+}
+
 static inline bool world_deliver(struct world *w)
 {
     bool any = false;
     for (size_t i = 0; i < w->n_agents; i++)
-        for (size_t k = 0; k < WORLD_SHIMS && w->agents[i].alive && w->agents[i].linked; k++) {
+        for (size_t k = 0; k < WORLD_SHIMS && agent_speaks(&w->agents[i]); k++) {
             struct shim *s = &w->agents[i].shims[k];
             if (!s->used || !s->unsent || world_chance(w, w->lose))
                 continue;
             core_node_report(w->core, world_time(w), w->agents[i].name, &s->report);
             if (world_chance(w, w->repeat))
                 core_node_report(w->core, world_time(w), w->agents[i].name, &s->report);
+            world_replay(w, &w->agents[i], &s->report);
             s->unsent = world_chance(w, w->repeat); /* the acknowledgement is lost */
             any = true;
         }
@@ -453,6 +469,15 @@ static inline bool world_deliver(struct world *w)
 }
 
 static inline void world_restart(struct world *w);
+
+static inline bool world_unsent(const struct world *w)
+{
+    for (size_t i = 0; i < w->n_agents; i++)
+        for (size_t k = 0; k < WORLD_SHIMS && agent_speaks(&w->agents[i]); k++)
+            if (w->agents[i].shims[k].used && w->agents[i].shims[k].unsent)
+                return true;
+    return false;
+}
 
 /* Turns until nothing more happens at this time. */
 static inline void world_pump(struct world *w)
@@ -462,14 +487,15 @@ static inline void world_pump(struct world *w)
         core_turn(w->core, world_time(w));
         world_commit(w);
         const struct core_changes *c = core_changes(w->core);
-        bool orders = c->n_order_nodes > 0;
+        bool changed = c->n_jobs + c->n_attempts > 0;
         core_changes_clear(w->core);
-        if (w->restart_each)
+        w->commits++;
+        if (w->restart_at == -1 || w->commits == w->restart_at)
             world_restart(w);
         for (size_t i = 0; i < w->n_agents; i++)
-            if (w->agents[i].alive && w->agents[i].linked)
+            if (agent_speaks(&w->agents[i]))
                 agent_converge(w, &w->agents[i]);
-        if (!any && !orders && core_next_wakeup(w->core) > w->mono_ms)
+        if (!any && !changed && !world_unsent(w) && core_next_wakeup(w->core) > w->mono_ms)
             return;
     }
     fail_msg("the core does not come to rest");
@@ -517,7 +543,7 @@ static inline void world_beat(struct world *w)
 {
     for (size_t i = 0; i < w->n_agents; i++) {
         struct agent *g = &w->agents[i];
-        if (!g->alive || !g->linked || g->mute || w->mono_ms - g->beat_mono_ms < 1000)
+        if (!agent_speaks(g) || w->mono_ms - g->beat_mono_ms < 1000)
             continue;
         g->beat_mono_ms = w->mono_ms;
         core_node_heartbeat(w->core, world_time(w), g->name);
@@ -572,10 +598,12 @@ static inline void world_free(struct world *w)
         world_drop_attempt(&w->attempts[i]);
     for (size_t i = 0; i < w->n_nodes; i++)
         world_drop_node(&w->nodes[i]);
-    for (size_t i = 0; i < w->n_agents; i++)
+    for (size_t i = 0; i < w->n_agents; i++) {
+        link_report_clear(&w->agents[i].old);
         for (size_t k = 0; k < WORLD_SHIMS; k++)
             if (w->agents[i].shims[k].used)
                 link_report_clear(&w->agents[i].shims[k].report);
+    }
     free(w->log);
     free(w);
 }
