@@ -323,7 +323,7 @@ const struct job_field job_fields[] = {
      .fallback = "0",
      .help = "nodes kept free for this job to move to"},
 
-    SECTION("checkpoint", "saved states; see also docs of the runtime"),
+    SECTION("checkpoint", "saved states to go on from"),
     {.path = "checkpoint.directory",
      .type = FIELD_TEXT,
      AT(checkpoint.directory),
