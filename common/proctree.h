@@ -13,8 +13,8 @@
 struct proctree {
     const char *cgroup; /* folder of a cgroup v2 made for the attempt, or NULL */
     const char *token;  /* the attempt's token */
-    const char *node;   /* or NULL; a token beside BELAY_NODE=<another> does not count: nodes may share a host */
-    pid_t root;         /* the shim, itself never signalled; 0 = none */
+    const char *node; /* or NULL; a token beside another BELAY_NODE does not count: nodes may share a host */
+    pid_t root;       /* the shim, itself never signalled; 0 = none */
 };
 
 /* Makes a cgroup v2 named `name` below the caller's own (or the first writable) v2 hierarchy. Returns its folder (caller frees)

@@ -174,6 +174,11 @@ void agent_link_progress(struct agent_link *l, int64_t rank, const json_t *msg)
 
 void agent_link_flush(struct agent_link *l)
 {
-    if (l && l->bev)
-        (void)evbuffer_write(bufferevent_get_output(l->bev), bufferevent_getfd(l->bev)); /* best effort */
+    if (!l || !l->bev)
+        return;
+    struct evbuffer *out = bufferevent_get_output(l->bev);
+    evbuffer_unfreeze(out, 1); /* libevent keeps everybody but itself from taking bytes off the front */
+    while (evbuffer_get_length(out) > 0 && evbuffer_write(out, bufferevent_getfd(l->bev)) > 0)
+        ;
+    evbuffer_freeze(out, 1);
 }
