@@ -30,7 +30,8 @@ struct store_sink {
 int store_load(struct store *store, const struct store_sink *sink, void *ctx, struct err *err);
 
 /* Writes every record in changes in one transaction (order_nodes and jobs_progress_only are not looked at).
- * Changes without any record write nothing. 0 = on disk; -1 = nothing of it is. */
+ * Changes without any record write nothing. 0 = on disk. -1: nothing of it may be shown
+ * or acknowledged; whether the next start finds it is open (a failed fsync can still have reached the disk). */
 int store_commit(struct store *store, const struct core_changes *changes, struct err *err);
 
 /* Committed events, oldest first. after: only ids above it; -1 = the newest `limit`. job 0 and node NULL = any.

@@ -250,7 +250,8 @@ static void tell_waiters(struct turn *turn, const struct err *failure)
 static void fail(struct turn *turn)
 {
     turn->failed = true;
-    err_prefix(&turn->failure, "this was not kept, and belayd stops so as not to go on without its disk");
+    err_prefix(&turn->failure,
+               "this may not have been kept, so belayd stops rather than go on without its disk");
     log_error("%s; make room or repair the disk, then start belayd again", turn->failure.text);
     tell_waiters(turn, &turn->failure);
     turn->on_failure(turn->on_failure_ctx, &turn->failure);
