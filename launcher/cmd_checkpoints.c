@@ -35,7 +35,10 @@ static void show(const struct args *args, const json_t *list)
         printf("Job %s has made no checkpoint yet.\n", args->words[0]);
     } else {
         struct table *t = table_new(columns, sizeof columns / sizeof *columns, args->output == OUTPUT_WIDE);
-        json_array_foreach(list, i, checkpoint) add_row(t, checkpoint);
+        json_array_foreach(list, i, checkpoint)
+        {
+            add_row(t, checkpoint);
+        }
         table_show(t);
     }
 }

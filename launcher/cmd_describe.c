@@ -77,7 +77,10 @@ static void show_attempts(const json_t *attempts)
     if (json_array_size(attempts) == 0)
         return;
     struct table *t = table_new(attempt_columns, sizeof attempt_columns / sizeof *attempt_columns, false);
-    json_array_foreach(attempts, i, a) attempt_row(t, a);
+    json_array_foreach(attempts, i, a)
+    {
+        attempt_row(t, a);
+    }
     title("attempts");
     table_show(t);
 }
@@ -95,8 +98,11 @@ static const json_t *newest(const json_t *attempts)
     const json_t *best = NULL;
     size_t i;
     json_t *a;
-    json_array_foreach(attempts, i, a) if (!best || jsonx_int_or(a, "attempt", 0) >
-                                                        jsonx_int_or(best, "attempt", 0)) best = a;
+    json_array_foreach(attempts, i, a)
+    {
+        if (!best || jsonx_int_or(a, "attempt", 0) > jsonx_int_or(best, "attempt", 0))
+            best = a;
+    }
     return best;
 }
 

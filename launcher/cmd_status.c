@@ -41,7 +41,11 @@ static json_t *select_jobs(const struct status *s, const json_t *jobs)
 {
     json_t *chosen = json_array(), *job;
     size_t i;
-    json_array_foreach(jobs, i, job) if (s->all || recent(job)) json_array_append(chosen, job);
+    json_array_foreach(jobs, i, job)
+    {
+        if (s->all || recent(job))
+            json_array_append(chosen, job);
+    }
     return chosen;
 }
 

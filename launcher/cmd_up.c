@@ -163,7 +163,11 @@ static const json_t *find_node(const json_t *nodes, const char *name)
 {
     size_t i;
     json_t *node;
-    json_array_foreach(nodes, i, node) if (strcmp(jsonx_str_or(node, "name", ""), name) == 0) return node;
+    json_array_foreach(nodes, i, node)
+    {
+        if (strcmp(jsonx_str_or(node, "name", ""), name) == 0)
+            return node;
+    }
     return NULL;
 }
 

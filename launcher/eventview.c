@@ -36,7 +36,10 @@ void eventview_table(const json_t *events, bool wide)
     struct table *t = table_new(columns, COLUMNS, wide);
     size_t i;
     json_t *event;
-    json_array_foreach(events, i, event) add_row(t, event);
+    json_array_foreach(events, i, event)
+    {
+        add_row(t, event);
+    }
     table_show(t);
 }
 

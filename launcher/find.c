@@ -38,7 +38,10 @@ static int not_found(const json_t *jobs, const char *word)
     size_t n = json_array_size(jobs), i;
     const char **names = mem_zero(n + 1, sizeof *names);
     json_t *job;
-    json_array_foreach(jobs, i, job) names[i] = jsonx_str_or(job, "name", "");
+    json_array_foreach(jobs, i, job)
+    {
+        names[i] = jsonx_str_or(job, "name", "");
+    }
     const char *near = suggest_nearest(word, names, n);
     int rc = near && strcmp(near, word) != 0
                  ? cli_fail(CLI_NO_SUCH, "there is no job called %s: did you mean %s?", word, near)

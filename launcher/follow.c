@@ -167,8 +167,10 @@ static void show_events(struct follow *f, const json_t *events)
     size_t i;
     json_t *event;
     json_array_foreach(events, i, event)
+    {
         progress_note(f->progress, "%s  %s", format_time(jsonx_str_or(event, "time", NULL), time),
                       jsonx_str_or(event, "text", ""));
+    }
     f->last_event = eventview_last(events, f->last_event);
     const json_t *newest = json_array_get(events, json_array_size(events) - 1);
     f->end_told = newest && strcmp(jsonx_str_or(newest, "kind", ""), state_of(f->job)) == 0;

@@ -139,7 +139,9 @@ static int print_refusal(const struct client_reply *reply)
     if (!json_array_size(diagnostics))
         return cli_fail(reply->exit_code, "%s", reply->err.text);
     json_array_foreach(diagnostics, i, line)
+    {
         fprintf(stderr, "%s\n", json_is_string(line) ? json_string_value(line) : "?");
+    }
     return reply->exit_code;
 }
 

@@ -123,7 +123,10 @@ struct table *jobview_table(const json_t *jobs, bool wide)
     struct table *t = table_new(columns, COLUMNS, wide);
     size_t i;
     json_t *job;
-    json_array_foreach(jobs, i, job) add_row(t, job);
+    json_array_foreach(jobs, i, job)
+    {
+        add_row(t, job);
+    }
     return t;
 }
 

@@ -8,16 +8,18 @@
 #include "schema/suggest.h"
 
 static const struct command *const commands[] = {
-    &command_up,     &command_down,     &command_validate, &command_submit,  &command_run,
-    &command_status, &command_describe, &command_logs,     &command_events,  &command_checkpoints,
-    &command_cancel, &command_hold,     &command_release,  &command_requeue, &command_nodes,
-    &command_drain,  &command_undrain,
+    &command_up,          &command_down,    &command_validate,
+    &command_submit,      &command_run,     &command_status,
+    &command_describe,    &command_logs,    &command_events,
+    &command_checkpoints, &command_cancel,  &command_hold,
+    &command_release,     &command_requeue, &command_nodes,
+    &command_drain,       &command_undrain, NULL,
 };
-#define COMMANDS (sizeof commands / sizeof *commands)
+#define COMMANDS_MAX 64
 
 static const struct command *find(const char *name)
 {
-    for (size_t i = 0; i < COMMANDS; i++)
+    for (size_t i = 0; commands[i]; i++)
         if (strcmp(commands[i]->name, name) == 0)
             return commands[i];
     return NULL;
@@ -27,7 +29,7 @@ static int overview(FILE *out)
 {
     fprintf(out,
             "Belay launches training on a cluster and keeps it alive.\n\nusage: belay COMMAND [options]\n\n");
-    for (size_t i = 0; i < COMMANDS; i++)
+    for (size_t i = 0; commands[i]; i++)
         fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->help);
     fprintf(out, "\n`belay COMMAND --help` says more about one. The cluster is found by --dir, $BELAY_DIR or "
                  "the default "
@@ -40,11 +42,12 @@ static int overview(FILE *out)
 
 static int unknown(const char *word)
 {
-    const char *names[COMMANDS + 1];
-    for (size_t i = 0; i < COMMANDS; i++)
-        names[i] = commands[i]->name;
-    names[COMMANDS] = "help";
-    const char *near = suggest_nearest(word, names, COMMANDS + 1);
+    const char *names[COMMANDS_MAX];
+    size_t n = 0;
+    for (; commands[n] && n + 1 < COMMANDS_MAX; n++)
+        names[n] = commands[n]->name;
+    names[n++] = "help";
+    const char *near = suggest_nearest(word, names, n);
     if (near)
         return cli_fail(CLI_USAGE, "there is no command \"%s\": did you mean `belay %s`?", word, near);
     return cli_fail(CLI_USAGE, "there is no command \"%s\": `belay help` lists them", word);

@@ -80,7 +80,10 @@ void nodeview_table(const json_t *nodes, bool wide)
     struct table *t = table_new(columns, sizeof columns / sizeof *columns, wide);
     size_t i;
     json_t *node;
-    json_array_foreach(nodes, i, node) add_row(t, node);
+    json_array_foreach(nodes, i, node)
+    {
+        add_row(t, node);
+    }
     table_show(t);
 }
 
@@ -90,9 +93,11 @@ static void gpu_lines(const json_t *node)
     size_t i;
     json_t *gpu;
     json_array_foreach(json_object_get(node, "gpus"), i, gpu)
+    {
         jobview_line(stdout, "gpu", COLOUR_NONE, "%lld: %s, %s, %s", (long long)jsonx_int_or(gpu, "index", 0),
                      jsonx_str_or(gpu, "name", "?"), format_bytes(jsonx_int_or(gpu, "memory", -1), bytes),
                      jsonx_str_or(gpu, "uuid", "?"));
+    }
 }
 
 void nodeview_block(const json_t *node)

@@ -62,13 +62,14 @@ static double rate(struct progress *p, const json_t *job, int64_t now_ms)
 static char *bar_text(double done, size_t columns, bool utf8)
 {
     const char *full = utf8 ? "━" : "#", *empty = utf8 ? "╌" : "-";
-    char *text = mem_zero(columns * 4 + 1, 1), *at = text;
-    size_t filled = (size_t)(fmin(fmax(done, 0), 1) * (double)columns + 0.5);
-    for (size_t i = 0; i < columns; i++) {
-        const char *c = i < filled ? full : empty;
-        memcpy(at, c, strlen(c));
-        at += strlen(c);
-    }
+    size_t filled = (size_t)(fmin(fmax(done, 0), 1) * (double)columns + 0.5), len = 0;
+    char *text = NULL;
+    FILE *f = open_memstream(&text, &len);
+    if (!f)
+        abort();
+    for (size_t i = 0; i < columns; i++)
+        fputs(i < filled ? full : empty, f);
+    fclose(f);
     return text;
 }
 

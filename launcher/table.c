@@ -26,6 +26,8 @@ struct table {
 
 struct table *table_new(const struct table_column *columns, size_t n_columns, bool wide)
 {
+    if (n_columns == 0)
+        abort(); /* a table in this program is empty: never at a user's hand */
     struct table *t = mem_zero(1, sizeof *t);
     *t = (struct table){.columns = columns, .n_columns = n_columns, .wide = wide};
     return t;
@@ -80,11 +82,9 @@ static size_t *column_widths(const struct table *t, const size_t *min_widths)
     size_t *widths = mem_zero(t->n_columns, sizeof *widths);
     for (size_t c = 0; c < t->n_columns; c++)
         widths[c] = min_widths ? min_widths[c] : text_width(t->columns[c].title);
-    for (size_t i = 0; i < t->n_cells; i++) {
-        size_t *w = &widths[i % t->n_columns];
-        if (t->cells[i].width > *w)
-            *w = t->cells[i].width;
-    }
+    for (size_t i = 0, c = 0; i < t->n_cells; i++, c = c + 1 < t->n_columns ? c + 1 : 0)
+        if (t->cells[i].width > widths[c])
+            widths[c] = t->cells[i].width;
     return widths;
 }
 
