@@ -43,8 +43,10 @@ static int write_shards(struct run *run, const char *folder, struct manifest_fil
     struct err err = {""};
     struct manifest_file mine = {.bytes = 0};
     int code = 0;
-    if (checkpoint_write_shard(folder, run->rank, run->size, run->arrays, run->n_arrays, &mine, &err) != 0)
+    if (checkpoint_write_shard(folder, run->rank, run->size, run->arrays, run->n_arrays, &mine, &err) != 0) {
+        err_prefix(&err, "step %" PRId64 " cannot be saved", run->state.step);
         code = EXIT_ERROR;
+    }
     comm_gather(run->comm, &mine, sizeof mine, files);
     return run_agree(run, code, &err);
 }
@@ -89,7 +91,7 @@ static int finish(struct run *run, const char *folder, const struct manifest_fil
     if (run->rank == 0) {
         code = code == 0 ? commit(run, folder, files, &err) : code;
         if (err.text[0])
-            log_error("step %" PRId64 " is not saved: %s", run->state.step, err.text);
+            log_error("step %" PRId64 " cannot be saved: %s", run->state.step, err.text);
         if (code == EXIT_ERROR && superseded(run, &err)) {
             log_error("%s", err.text);
             code = EXIT_SUPERSEDED;

@@ -4,7 +4,8 @@
 
 enum { SIGNALS_SAVE = 1, SIGNALS_STOP = 2 };
 
-/* Installs the handlers; SIGPIPE is ignored (a closed terminal must not end a training). */
+/* Installs the handlers. SIGPIPE and SIGXFSZ are ignored: a closed terminal must not end a training, and a file at its size limit is an
+ * error of that write. */
 void signals_install(void);
 
 /* The requests since the last call. */
