@@ -27,8 +27,8 @@ logged() { grep -qE -- "$1" "$LOG"; }
 forget() { : >"$OUT"; }
 gone() { ! kill -0 "$1" 2>/dev/null || [ "$(sed 's/.*) //;s/ .*//' "/proc/$1/stat" 2>/dev/null)" = Z ]; }
 order() { # order JOB ATTEMPT PHASE [NAME] [MORE]
-  printf '{"job":%d,"attempt":%d,"phase":"%s","token":"%s","name":"%s","user":"u","uid":%d,"gid":%d,"cwd":"/","spec":"","argv":["x"],"env":{},"device":"cpu","cpus":1,"memory":1,"world":2,"node_rank":0,"nodes":1,"ranks":[{"rank":0,"slot":0},{"rank":1,"slot":1}],"grace_ms":100,"checkpoint":0,"kill":false,"reason":"","map":[{"node":"node0","addr":"127.0.0.1","port":1,"master_port":1,"ranks":[0,1]}]%s}' \
-    "$1" "$2" "$3" "${TOKEN_NOW:-$TOKEN}" "${4:-plain}" "$(id -u)" "$(id -g)" "${5:-}"
+  printf '{"job":%d,"attempt":%d,"phase":"%s","token":"%s","name":"%s","user":"u","uid":%d,"gid":%d,"cwd":"/","spec":"","argv":%s,"env":{},"device":"cpu","cpus":1,"memory":1,"world":2,"node_rank":0,"nodes":1,"ranks":[{"rank":0,"slot":0},{"rank":1,"slot":1}],"grace_ms":100,"checkpoint":0,"kill":false,"reason":"","map":[{"node":"node0","addr":"127.0.0.1","port":1,"master_port":1,"ranks":[0,1]}]%s}' \
+    "$1" "$2" "$3" "${TOKEN_NOW:-$TOKEN}" "${4:-plain}" "$(id -u)" "$(id -g)" "${ARGV:-[\"x\"]}" "${5:-}"
 }
 desired() { local IFS=,; say "{\"t\":\"desired\",\"attempts\":[$*]}"; }
 ack() { say "{\"t\":\"ack\",\"job\":$1,\"attempt\":$2,\"rev\":$3}"; }
@@ -65,7 +65,7 @@ cleanup() {
   done
   for p in $(processes_with "BELAY_TOKEN=$TOKEN" 2>/dev/null); do kill -KILL "$p"; done
   [ "$TAP_FAILED" -eq 0 ] || tail -n 40 "$LOG" "$OUT" 2>/dev/null | cut -c1-600 | sed 's/^/# /' >&2
-  rm -rf /dev/shm/belay-9000[1-9].*
+  rm -rf /dev/shm/belay-900[01][0-9].*
   finish
 }
 trap cleanup EXIT
