@@ -157,6 +157,14 @@ struct launch {
     char **env;
 };
 
+/* "@JOB@" in the command line stands for the spec file that this shim wrote. Only in the child, whose memory is its own. */
+static void name_job_file(const struct ranks *r)
+{
+    for (char **arg = r->order->argv; *arg; arg++)
+        if (strcmp(*arg, "@JOB@") == 0)
+            *arg = r->prepared->job_file;
+}
+
 static void run_child(const struct ranks *r, const struct launch *l)
 {
     reset_signals();
@@ -174,6 +182,7 @@ static void run_child(const struct ranks *r, const struct launch *l)
         _exit(CODE_NOT_RUN); /* the shim died before PDEATHSIG was set */
     if (chdir(r->order->cwd) != 0)
         fail_child(l->exec_fd, STAGE_CHDIR);
+    name_job_file(r);
     execve(r->prepared->program, r->order->argv, l->env);
     fail_child(l->exec_fd, STAGE_EXEC);
 }
