@@ -2,18 +2,27 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "kernels/cpu/parts.h"
 #include "kernels/kernels.h"
 
+#define LANES     32
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* Large arrays begin on a huge page and ask for more of them: 2,048 tokens of logits would otherwise need 100,000 page table entries. */
 real *kernel_alloc(size_t count)
 {
-    if (count > (SIZE_MAX - 64) / sizeof(real))
+    if (count > (SIZE_MAX - HUGE_PAGE) / sizeof(real))
         return NULL;
-    size_t bytes = (count * sizeof(real) + 63) / 64 * 64;
-    real *x = aligned_alloc(64, bytes ? bytes : 64);
-    if (x)
-        kernel_zero(x, bytes / sizeof(real)); /* by all threads: each page lands near who uses it */
+    size_t bytes = count * sizeof(real), unit = bytes < 2 * HUGE_PAGE ? 64 : HUGE_PAGE;
+    bytes = bytes ? (bytes + unit - 1) / unit * unit : unit;
+    real *x = aligned_alloc(unit, bytes);
+    if (!x)
+        return NULL;
+    if (unit == HUGE_PAGE)
+        (void)madvise(x, bytes, MADV_HUGEPAGE); /* only advice: without it everything works, slower */
+    kernel_zero(x, bytes / sizeof(real));       /* by all threads: each page lands near who uses it */
     return x;
 }
 
@@ -54,12 +63,20 @@ void kernel_add(real *out, const real *a, const real *b, size_t count)
         out[i] = a[i] + b[i];
 }
 
+/* Each lane sums every LANES-th element: enough independent chains to keep up with memory, and the same order on every processor. */
 static double squares(const real *x, size_t begin, size_t end)
 {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (size_t i = begin; i < end; i++)
-        sum += (double)x[i] * (double)x[i];
+    double lane[LANES] = {0}, sum = 0;
+    size_t whole = begin + (end - begin) / LANES * LANES;
+    for (size_t i = begin; i < whole; i += LANES) {
+#pragma omp simd
+        for (size_t j = 0; j < LANES; j++)
+            lane[j] += (double)x[i + j] * (double)x[i + j];
+    }
+    for (size_t i = whole; i < end; i++)
+        lane[i - whole] += (double)x[i] * (double)x[i];
+    for (size_t j = 0; j < LANES; j++)
+        sum += lane[j];
     return sum;
 }
 
