@@ -45,6 +45,7 @@ is() { # is DESCRIPTION GOT EXPECTED
 like() { # like DESCRIPTION TEXT REGEX
   if ! ok "$1" grep -qE -- "$3" <<<"$2"; then diag "got: $2" "expected to match: $3"; return 1; fi
 }
+quiet() { "$@" >/dev/null; } # for `ok`, whose own line must not be swallowed
 skip() { TAP_COUNT=$((TAP_COUNT + 1)); echo "ok $TAP_COUNT - $1 # SKIP $2"; }
 
 # until_true SECONDS COMMAND...: waits for a condition; false when it did not come true in time

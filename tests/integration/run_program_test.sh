@@ -20,7 +20,7 @@ seconds_until_left_running() { # JOB: milliseconds until the job is no longer ru
 left_running() { ! job_is "$1" running; }
 no_process_of() { [ -z "$(processes_with "BELAY_JOB_ID=$1")" ]; }
 
-ok "two nodes with two slots" belay up --nodes 2 --slots 2 >/dev/null || exit 1
+ok "two nodes with two slots" quiet belay up --nodes 2 --slots 2 || exit 1
 
 # --- MPI
 spec mpi 4 "$BELAY_TEST_PROGRAMS/mpi_ring" 4 >mpi.yaml
@@ -44,7 +44,7 @@ fi
 # --- no process survives
 id=$(start stubborn 1 "$programs/stubborn.sh" "$SCRATCH/s")
 ok "a rank with a setsid grandchild that ignores SIGTERM runs" until_true 20 test -s s.grandchild
-ok "cancel is accepted" belay cancel "$id" >/dev/null
+ok "cancel is accepted" quiet belay cancel "$id"
 ok "the job is cancelled" until_true 20 job_is "$id" cancelled
 ok "no process of it is left" no_process_of "$id"
 ok "the grandchild is gone" test ! -e "/proc/$(cat s.grandchild)"
@@ -68,7 +68,7 @@ fails exit1 exit1 1 "rank 1 .*exit(ed with| code) 1"
 fails segv segv 3 "rank 3 .*SIGSEGV"
 
 # --- plain programs may end at different times
-id=$(start plain 3 /bin/bash -c 'sleep 0.\$RANK; exit 0')
+id=$(start plain 3 /bin/bash -c 'sleep 0.$RANK; exit 0')
 until_true 20 job_ended "$id"
 is "ranks of a plain program may end with 0 at different times" "$(job "$id" .state)" completed
 

@@ -27,7 +27,7 @@ Y
 }
 start() { spec "$1" >"$1.yaml"; belay submit "$1.yaml"; }
 losses() { cut -d, -f1,2 "ckpt-$1/metrics.csv"; }
-random_step() { echo $((6 + RANDOM % 28)); }
+random_step() { at=$((6 + RANDOM % 28)); } # not in a subshell, which would draw the same number each time
 rank_field() { belay describe "$1" -o json | json ".attempts.$2.ranks.$3"; }
 shim_pid() { # shim of the newest attempt of job $1 on node $2
   json .shim.pid <"$BELAY_DIR/agents/$2/attempts/$1.$(job "$1" .attempt)/state.json"
@@ -39,29 +39,29 @@ same_as_straight() { # JOB NAME ATTEMPTS
   is "$2: attempts" "$(job "$1" .attempt)" "$3"
 }
 
-ok "a cluster of 3 nodes with 1 slot each" belay up --nodes 3 --slots 1 >/dev/null || exit 1
+ok "a cluster of 3 nodes with 1 slot each" quiet belay up --nodes 3 --slots 1 || exit 1
 id=$(start straight)
 until_true 90 job_ended "$id"
 is "straight: the job completes" "$(job "$id" .state)" completed
 is "straight: 40 rows, steps 1 to 40" "$(losses straight | tail -n +2 | cut -d, -f1 | tr '\n' ' ')" "$(seq 1 40 | tr '\n' ' ')"
 
-id=$(start rank); at=$(random_step)
+id=$(start rank); random_step
 until_true 60 job_step_at_least "$id" "$at"
 ok "rank: killed one at step $at" kill -9 "$(belay describe "$id" -o json | json .attempts.0.ranks.1.pid)"
 same_as_straight "$id" rank 2
 
-id=$(start shim); at=$(random_step)
+id=$(start shim); random_step
 until_true 60 job_step_at_least "$id" "$at"
 ok "shim: killed one at step $at" kill -9 "$(shim_pid "$id" "$(job "$id" .placement.1.node)")"
 same_as_straight "$id" shim 2
 
-id=$(start agent); at=$(random_step)
+id=$(start agent); random_step
 until_true 60 job_step_at_least "$id" "$at"
 kill -9 "$(json .pid <"$BELAY_DIR/agents/$(job "$id" .placement.0.node)/agent.pid")"
-ok "agent: killed one at step $at, belay up starts it again" belay up --nodes 3 --slots 1 >/dev/null
+ok "agent: killed one at step $at, belay up starts it again" quiet belay up --nodes 3 --slots 1
 same_as_straight "$id" agent 1
 
-id=$(start belayd); at=$(random_step)
+id=$(start belayd); random_step
 until_true 60 job_step_at_least "$id" "$at"
 kill -9 "$(json .pid <"$BELAY_DIR/belayd.pid")"
 belay up --nodes 3 --slots 1 >/dev/null
