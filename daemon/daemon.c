@@ -143,7 +143,8 @@ static int start_loop(struct daemon *d, struct err *err)
     d->base = event_base_new();
     if (!d->base || event_base_priority_init(d->base, TURN_PRIORITIES) != 0)
         return err_set(err, "cannot make an event loop");
-    signal(SIGPIPE, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN); /* both become errors of the write concerned */
+    signal(SIGXFSZ, SIG_IGN);
     d->sigterm = evsignal_new(d->base, SIGTERM, on_signal, d);
     d->sigint = evsignal_new(d->base, SIGINT, on_signal, d);
     if (!d->sigterm || !d->sigint || event_add(d->sigterm, NULL) != 0 || event_add(d->sigint, NULL) != 0)

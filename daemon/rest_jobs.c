@@ -209,9 +209,9 @@ static void act(struct exchange *x, enum core_job_verb verb, const char *word)
     if (!job)
         return;
     if (!exchange_may_act(x, job->uid))
-        exchange_refuse(x, 403,
-                        "job %lld belongs to %s: only %s, root, or the user that runs belayd may %s it",
-                        (long long)job->id, job->user, job->user, word);
+        exchange_refuse(x, 403, "job %lld belongs to %s: only %s%s or the user that runs belayd may %s it",
+                        (long long)job->id, job->user, job->uid ? job->user : "",
+                        job->uid ? ", root," : "root", word);
     else if (core_job_request(turn_core(x->turn), turn_time(), x->id, verb, x->user, &why, &err) != 0)
         exchange_refuse_core(x, why, &err);
 }

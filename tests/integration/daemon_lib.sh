@@ -28,7 +28,8 @@ answers() { rest GET /v1/cluster 2>/dev/null | grep -q '^200 '; }
 start_belayd() {
   "$bin/belayd" --dir "$dir" "$@" 2>>"$dir/belayd.log" &
   belayd_pid=$!
-  until_true 20 answers || { not_ok "belayd starts" "$(tail -5 "$dir/belayd.log")"; plan; }
+  until_true 20 eval 'answers || ! kill -0 "$belayd_pid"'
+  answers || { not_ok "belayd starts" "$(tail -5 "$dir/belayd.log")"; plan; }
 }
 # stop_belayd SIGNAL: sets stopped to its exit status.
 stop_belayd() {

@@ -1,4 +1,6 @@
 /* rest DIR METHOD PATH [BODY]: one request to DIR/belayd.sock; prints the status, a space, and the body. BODY "@N" sends N bytes. */
+#include <signal.h>
+
 #include "tests/programs/http_unix.h"
 
 static char *make_body(const char *arg)
@@ -14,6 +16,7 @@ static char *make_body(const char *arg)
 int main(int argc, char **argv)
 {
     struct err err = {0};
+    signal(SIGPIPE, SIG_IGN);
     char *reply = NULL;
     if (argc < 4) {
         fprintf(stderr, "rest DIR METHOD PATH [BODY]\n");

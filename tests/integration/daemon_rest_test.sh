@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# belayd's REST API by a table: what a request gets, each error with its status and a sentence; and who may do what.
+. "$(dirname "$0")/daemon_lib.sh"
+start_belayd
+spec='name: a\nrun: {command: [sleep, \"5\"], ranks: 2}\n'
+job="{\"spec\":\"$spec\",\"cwd\":\"/tmp\",\"key\":\"k1\",\"file\":\"a.yaml\"}"
+# METHOD PATH | BODY | PATTERN OF THE ANSWER
+table() {
+  while IFS='|' read -r what body want; do
+    [ -z "$what" ] && continue
+    read -r method path <<<"$what"
+    got=$(timeout 20 "$programs/rest" "$dir" "$method" "$path" "$(printf '%s' "$body" | sed 's/^ *//; s/ *$//')" 2>&1 | head -c 2000)
+    like "^$(sed 's/^ *//' <<<"$want")" "$got" "$method $path"
+  done
+}
+table <<E
+GET /v1/cluster|| 200 \{"version":"[0-9.]+","pid":$belayd_pid,"started":"20..-..-..T..:..:..\....Z","jobs":\{"pending":0.*\},"nodes":\{.*\},"dir":"$dir"\}\$
+POST /v1/jobs| $job | 201 \{"id":1\}\$
+POST /v1/jobs| $job | 201 \{"id":1\}\$
+POST /v1/jobs| {"spec":"$spec","cwd":"/tmp","set":["priority=7"]} | 201 \{"id":2\}\$
+GET /v1/jobs/2|| 200 .*"priority":7
+POST /v1/jobs| {"spec":"nam: x\n","cwd":"/tmp","file":"dir/b.yaml"} | 400 \{"diagnostics":\[.*"dir/b.yaml:1:1: .*\],"error":"dir/b.yaml:1:1: .*"\}\$
+POST /v1/jobs| {"spec":"$spec","cwd":"/tmp","set":["priority=x"]} | 400 .*--set priority=x
+POST /v1/jobs| {"spec":"$spec","cwd":"relative"} | 400 \{"error":"\\\\"cwd\\\\" must be an absolute path
+POST /v1/jobs| {"spec":"$spec"} | 400 .*cwd
+POST /v1/jobs| {"cwd":"/tmp"} | 400 \{"error":"\\\\"spec\\\\" must be a string"\}\$
+POST /v1/jobs| {"spec":5,"cwd":"/tmp"} | 400 .*spec
+POST /v1/jobs| {"spec":"$spec","cwd":"/tmp","set":"x"} | 400 .*must be an array
+POST /v1/jobs| {"spec":"$spec","cwd":"/tmp","set":[1]} | 400 .*must hold strings
+POST /v1/jobs| {"spec":"$spec","cwd":"/tmp","key":""} | 400 .*key
+POST /v1/jobs| [] | 400 \{"error":"the body must be a JSON object"\}\$
+POST /v1/jobs| {"a":1,"a":2} | 400 .*not JSON.*duplicate
+POST /v1/jobs| {"spec":"\ud800","cwd":"/tmp"} | 400 .*not JSON
+POST /v1/jobs| {"spec":"a\u0000b","cwd":"/tmp"} | 400 .*not JSON
+POST /v1/jobs| {oops | 400 \{"error":"the body is not JSON: line 1, column
+POST /v1/jobs|| 400 .*spec
+POST /v1/jobs| @3000000 | (413|-1)
+GET /v1/jobs|| 200 \[\{"id":1,.*\},\{"id":2,.*\}\]\$
+GET /v1/jobs?state=pending|| 200 \[\{"id":1,.*"id":2
+GET /v1/jobs?state=running|| 200 \[\]\$
+GET /v1/jobs?state=flying|| 400 \{"error":"\\\\"flying\\\\" is no state of a job"\}\$
+GET /v1/jobs/99|| 404 \{"error":"there is no job 99
+GET /v1/jobs/0|| 404
+GET /v1/jobs/-1|| 404
+GET /v1/jobs/1x|| 404
+GET /v1/jobs/99999999999999999999999|| 404
+GET /v1/jobs/1?rev=x|| 400 .*rev is ..x..; it must be a whole number
+GET /v1/jobs/1?rev=1&wait=-5|| 400 .*wait
+GET /v1/jobs/1?rev=0&wait=30|| 200 \{"id":1
+GET /v1/jobs/1?rev=1&wait=0|| 200 \{"id":1
+GET /v1/jobs/1/attempts|| 200 \[\]\$
+GET /v1/jobs/99/attempts|| 404
+GET /v1/jobs/1/checkpoints|| 200 \[\]\$
+GET /v1/jobs/1/logs|| 200 \{"offset":0,"next":0,"size":0,"data":"","live":true,"attempt":0\}\$
+GET /v1/jobs/1/logs?rank=-1|| 400 .*rank
+GET /v1/jobs/1/logs?attempt=3|| 404 .*job 1 has no attempt 3
+GET /v1/jobs/1/logs?limit=99999999|| 200
+GET /v1/events|| 200 \[\{"id":1,"time":"2.*Z","kind":"submitted","job":1,"attempt":null,"rank":null,"node":null,"text":"job 1
+GET /v1/events?after=1&job=2|| 200 \[\{"id":2,.*"job":2
+GET /v1/events?after=x|| 400 .*after
+GET /v1/events?limit=0|| 400 .*limit
+GET /v1/events?node=nowhere|| 200 \[\]\$
+GET /v1/nodes|| 200 \[\]\$
+GET /v1/nodes/node0|| 404 \{"error":"there is no node .*node0
+POST /v1/nodes/node0/drain| {"reason":"x"} | 404
+POST /v1/jobs/1/hold|| 200 \{"id":1,"state":"held"\}\$
+POST /v1/jobs/1/hold|| (200|409)
+POST /v1/jobs/1/release|| 200 \{"id":1,"state":"pending"\}\$
+POST /v1/jobs/1/release|| 409 \{"error":"
+POST /v1/jobs/99/cancel|| 404 \{"error":"there is no job 99
+POST /v1/jobs/1/cancel|| 200 \{"id":1,"state":"cancelled"\}\$
+POST /v1/jobs/1/cancel|| (200|409)
+POST /v1/jobs/1/hold|| 409
+POST /v1/jobs/1/explode|| 404
+DELETE /v1/jobs/1|| 405 \{"error":"this method is not for /v1/jobs/1"\}\$
+PUT /v1/jobs|| 405
+GET /v1/jobs/1/cancel|| 405
+POST /v1/cluster|| 405
+GET /|| 404
+GET /v1/jobs/|| 404
+GET /v2/jobs|| 404 \{"error":"there is no /v2/jobs here
+GET /v1/jobs/1%2fcancel|| (404|405)
+GET /v1/nodes/%00|| (400|404)
+E
+like '^-1|^400' "$(timeout 20 "$programs/rest" "$dir" GET "/$(head -c 20000 /dev/zero | tr '\0' a)" 2>&1)" "an address of 20 kB is refused"
+
+# --- the keys that scripts read
+keys() { grep -oE '"[a-z_]+":' | tr -d '":' | sort -u | xargs; }
+want="id name user state reason attempt restarts step steps loss tokens_per_second mfu checkpoint ettr submitted started ended placement ranks nodes phase status rev up_s first_failure exit_code lost restart_max cwd queue priority kind checkpoint_directory detect_ms stop_ms place_ms load_ms replay_ms"
+is "$(xargs -n1 <<<"$want" | sort -u | xargs)" "$(rest GET /v1/jobs/2 | keys)" "the keys of a job"
+
+# --- long polls
+rev=$(rest GET /v1/jobs/2 | grep -o '"rev":[0-9]*' | grep -o '[0-9]*')
+rest GET "/v1/jobs/2?rev=$rev&wait=20" >"$dir/poll" & poll=$!
+last=$(rest GET /v1/events | grep -o '"id":[0-9]*,"time"' | tail -1 | grep -o '[0-9]*')
+rest GET "/v1/events?after=$last&job=2&wait=20" >"$dir/events" & events=$!
+start=$(date +%s)
+until_true 5 eval '[ "$(find /proc/$belayd_pid/fd -lname "socket:*" | wc -l)" -ge 5 ]' # both are connected
+rest POST /v1/jobs/2/hold >/dev/null
+wait $poll; wait $events
+[ $(($(date +%s) - start)) -lt 10 ] && ok "long polls are woken" || not_ok "long polls are woken"
+like '"state":"held"' "$(cat "$dir/poll")" "... with the new state of the job"
+like '"kind":"[a-z_]*","job":2' "$(cat "$dir/events")" "... with the new event"
+is "200 []" "$(rest GET "/v1/events?after=999999&wait=1")" "a wait that is over gives an empty answer"
+
+# --- who may do what
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+  chmod 755 "$dir"; cp "$programs/rest" "$dir/rest"
+  as() { setpriv --reuid "$1" --regid 65534 --clear-groups "$dir/rest" "$dir" "${@:2}" | head -c 400; }
+  like '^201 \{"id":3\}' "$(as 65533 POST /v1/jobs "{\"spec\":\"$spec\",\"cwd\":\"/tmp\",\"key\":\"k1\"}")" "a user submits, with a key that another user has used"
+  like '"user":"65533"' "$(rest GET /v1/jobs/3)" "... under the own name"
+  like '^403 \{"error":"job 2 belongs to root: only root or' "$(as 65533 POST /v1/jobs/2/cancel)" "somebody else's job cannot be cancelled"
+  like '^403 \{"error":"job 3 belongs to 65533: only 65533, root, or' "$(as 65532 POST /v1/jobs/3/hold)" "... nor held"
+  like '^200' "$(as 65532 GET /v1/jobs/3)" "but looked at"
+  like '^200 \{"id":3,"state":"held"\}' "$(as 65533 POST /v1/jobs/3/hold)" "the owner may"
+  like '^200 \{"id":3,"state":"cancelled"\}' "$(rest POST /v1/jobs/3/cancel)" "root may"
+  mkfifo "$dir/n0.in"
+  "$programs/agent_probe" "$(cat "$dir/belayd.port")" "$(cat "$dir/secret")" n0 <"$dir/n0.in" >"$dir/probe" 2>&1 &
+  probe=$!
+  exec 5>"$dir/n0.in"
+  until_true 5 eval 'rest GET /v1/nodes/n0 | grep -q "^200"'
+  like '^403 \{"error":"only root or the user that runs belayd' "$(as 65533 POST /v1/nodes/n0/drain '{"reason":"x"}')" "a user cannot drain"
+  like '^400 .*reason' "$(rest POST /v1/nodes/n0/drain '{}')" "a drain needs a reason"
+  like '^400 .*deadline_s' "$(rest POST /v1/nodes/n0/drain '{"reason":"x","deadline_s":-4}')" "a deadline in the past is refused"
+  like '^200 \{"name":"n0","state":"drain(ing|ed)"' "$(rest POST /v1/nodes/n0/drain '{"reason":"fan is loud","deadline_s":60}')" "root drains"
+  like 'fan is loud' "$(rest GET /v1/nodes/n0)" "... for a reason that is shown"
+  want="name state reason since slots free rack pod jobs device address cores memory version heartbeat_age_ms gpus"
+  is "$(xargs -n1 <<<"$want" | sort -u | xargs)" "$(rest GET /v1/nodes | keys)" "the keys of a node"
+  like '^403' "$(as 65533 POST /v1/nodes/n0/undrain)" "a user cannot undrain"
+  like '^200 \{"name":"n0","state":"up"' "$(rest POST /v1/nodes/n0/undrain)" "root undrains"
+  exec 5>&-; wait $probe
+fi
+answers && ok "belayd is still there" || not_ok "belayd is still there"
+stop_belayd TERM
+is 0 "$stopped" "and ends cleanly"
+plan
