@@ -18,6 +18,7 @@
 #include "launcher/logstream.h"
 #include "launcher/longpoll.h"
 #include "launcher/progress.h"
+#include "schema/states.h"
 
 #define SAY_WAITING_MS  1000 /* a program that waits longer than this is told why */
 #define NOT_FASTER_MS   100  /* between two looks at a job that changes all the time, after … */
@@ -161,19 +162,37 @@ static void step_job(struct follow *f)
 
 /* ---- events ---- */
 
-static void show_events(struct follow *f, const json_t *events)
+/* The steps between that `belay events` shows but that say little to somebody who waits. */
+static bool small_step(const char *kind)
+{
+    static const char *const kinds[] = {"starting", "go",           "running",
+                                        "stopping", "job_stopping", "attempt_ended"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kind, kinds[i]) == 0)
+            return true;
+    return false;
+}
+
+static void show_event(struct follow *f, const json_t *event)
 {
     char time[FORMAT_SIZE];
+    const char *kind = jsonx_str_or(event, "kind", "");
+    if (!small_step(kind))
+        progress_note(f->progress, "%s  %s", format_time(jsonx_str_or(event, "time", NULL), time),
+                      jsonx_str_or(event, "text", ""));
+    int state = job_state_parse(kind);
+    f->end_told |= state >= 0 && job_state_final((enum job_state)state);
+}
+
+static void show_events(struct follow *f, const json_t *events)
+{
     size_t i;
     json_t *event;
     json_array_foreach(events, i, event)
     {
-        progress_note(f->progress, "%s  %s", format_time(jsonx_str_or(event, "time", NULL), time),
-                      jsonx_str_or(event, "text", ""));
+        show_event(f, event);
     }
     f->last_event = eventview_last(events, f->last_event);
-    const json_t *newest = json_array_get(events, json_array_size(events) - 1);
-    f->end_told = newest && strcmp(jsonx_str_or(newest, "kind", ""), state_of(f->job)) == 0;
 }
 
 static void step_events(struct follow *f)

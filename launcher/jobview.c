@@ -224,6 +224,8 @@ static void block_progress(FILE *out, const json_t *job)
     if (*text)
         jobview_line(out, "checkpoint", COLOUR_NONE, "step %s%s%s%s%s%s", text, *age ? ", " : "", age,
                      *age ? " ago" : "", *bytes ? ", " : "", bytes);
+    if (jobview_final(job))
+        return;
     line_text(out, "phase", job, "phase");
     line_text(out, "status", job, "status");
 }

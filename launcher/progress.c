@@ -16,7 +16,9 @@
 #define LINE_EVERY_MS  5000  /* without a terminal */
 #define DRAW_EVERY_MS  50    /* on one: faster than that nobody reads */
 #define RATE_WINDOW_MS 30000 /* the time to go is reckoned from this much of the past */
-#define BAR_COLUMNS    24
+#define BAR_MIN        8
+#define BAR_MAX        40
+#define REST_COLUMNS   72 /* what the line takes beside its bar, about */
 
 struct sample {
     int64_t step, at_ms;
@@ -27,6 +29,7 @@ struct progress {
     bool redraws, drawn;
     int64_t shown_ms, shown_step;
     char state[32];
+    char *text; /* of the line as it was shown */
     int64_t attempt;
     struct sample oldest, middle; /* of this attempt; two, so that the window slides */
 };
@@ -41,6 +44,8 @@ struct progress *progress_new(FILE *out)
 
 void progress_free(struct progress *p)
 {
+    if (p)
+        free(p->text);
     free(p);
 }
 
@@ -87,7 +92,7 @@ static void add_steps(char **line, int64_t step, int64_t steps, size_t bar, bool
 {
     char text[FORMAT_SIZE], percent[FORMAT_SIZE] = "";
     double done = steps > 0 && step >= 0 ? (double)step / (double)steps : 0;
-    if (bar && steps > 0) {
+    if (bar && steps > 0 && step >= 0) {
         char *drawn = bar_text(done, bar, utf8);
         add(line, "", drawn, "");
         free(drawn);
@@ -96,6 +101,15 @@ static void add_steps(char **line, int64_t step, int64_t steps, size_t bar, bool
     if (steps > 0 && step >= 0)
         snprintf(percent, sizeof percent, "%d%%", (int)(done * 100));
     add(line, "", percent, "");
+}
+
+/* A guess needs no tenths. */
+static char *whole_seconds(double seconds, char out[FORMAT_SIZE])
+{
+    if (seconds >= 60)
+        return format_seconds(seconds, out);
+    snprintf(out, FORMAT_SIZE, "%ds", (int)ceil(seconds));
+    return out;
 }
 
 char *progress_text(const json_t *job, double step_rate, size_t bar, bool utf8)
@@ -111,7 +125,7 @@ char *progress_text(const json_t *job, double step_rate, size_t bar, bool utf8)
     if (running)
         add(&line, "", format_count(jsonx_real_or(job, "tokens_per_second", NAN), text), " tokens/s");
     if (running && step_rate > 0 && steps > step)
-        add(&line, "eta ", format_seconds((double)(steps - step) / step_rate, text), "");
+        add(&line, "eta ", whole_seconds((double)(steps - step) / step_rate, text), "");
     const char *phase = jsonx_str_or(job, "phase", "");
     if (!running || (!*phase && step < 0))
         add(&line, "", state, "");
@@ -139,18 +153,30 @@ static bool worth_showing(const struct progress *p, const json_t *job, int64_t n
     return step >= 0 && step != p->shown_step && (passed >= LINE_EVERY_MS || jobview_final(job));
 }
 
+/* The bar gets what the rest of the line leaves. */
+static size_t bar_columns(const struct progress *p)
+{
+    size_t width = p->redraws ? terminal_width(p->out) : 0;
+    if (!p->redraws)
+        return 0;
+    return width < REST_COLUMNS + BAR_MIN   ? BAR_MIN
+           : width > REST_COLUMNS + BAR_MAX ? BAR_MAX
+                                            : width - REST_COLUMNS;
+}
+
 void progress_job(struct progress *p, const json_t *job, int64_t now_ms)
 {
     double steps_per_s = rate(p, job, now_ms);
     if (!worth_showing(p, job, now_ms))
         return;
-    char *text = progress_text(job, steps_per_s, p->redraws ? BAR_COLUMNS : 0, terminal_utf8());
-    if (p->redraws)
-        draw(p, text);
-    else
+    char *text = progress_text(job, steps_per_s, bar_columns(p), terminal_utf8());
+    if (!p->redraws)
         fprintf(p->out, "%s\n", text);
+    else if (!p->drawn || strcmp(text, p->text) != 0)
+        draw(p, text);
     fflush(p->out);
-    free(text);
+    free(p->text);
+    p->text = text;
     snprintf(p->state, sizeof p->state, "%s", jsonx_str_or(job, "state", "?"));
     p->shown_ms = now_ms;
     p->shown_step = jsonx_int_or(job, "step", -1);

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# The command line without a cluster: help, the nearest word, exit codes 2 and 3, and that nothing is made on the way.
+. "$(dirname "$0")/../lib.sh"
+plan 31
+cd "$SCRATCH" || exit 1
+quiet() { "$@" >/dev/null; } # for use with ok, whose own line must not be lost
+
+fails() { # WHAT CODE REGEX COMMAND...: exit code, nothing on stdout, one sentence on stderr
+  local what=$1 code=$2 regex=$3 rc; shift 3
+  "$@" >out 2>err </dev/null; rc=$?
+  if [ "$rc" -eq "$code" ] && [ ! -s out ] && grep -qE -- "$regex" err; then ok "$what" true; else
+    ok "$what" false; diag "exit $rc, stdout: $(cat out)" "stderr: $(cat err)"; fi
+}
+cat >good.yaml <<'Y'
+name: good
+run: {command: ["/bin/true"], ranks: 2}
+resources: {device: cpu}
+Y
+printf 'name: bad\nrun: {command: ["/bin/true"], rank: 2}\n' >bad.yaml
+
+fails "no command shows the overview and fails" 2 "usage: belay COMMAND" belay
+fails "an unknown command names the nearest" 2 'did you mean `belay submit`' belay submti
+fails "a far one does not" 2 '`belay help` lists them' belay xyzzy
+fails "an unknown option names the nearest" 2 "did you mean --follow" belay submit --folow good.yaml
+fails "a missing word" 2 "belay submit FILE" belay submit
+fails "a word too many" 2 "one word too many" belay nodes node0
+fails "a number that is none" 2 "whole number" belay up --nodes four
+fails "a number out of range" 2 "whole number from 1" belay up --slots 0
+fails "more racks than nodes" 2 "one node per rack" belay up --nodes 1 --racks 2
+fails "-o something else" 2 "table, wide or json" belay status -o yaml
+fails "drain without a reason" 2 "reason" belay drain node0
+fails "drain with a wrong deadline" 2 "duration such as 30m" belay drain node0 --reason x --deadline soon
+fails "--now and --deadline" 2 "not both" belay drain node0 --reason x --now --deadline 5m
+fails "a file that is not there" 2 "cannot open the job file nope.yaml" belay submit nope.yaml
+fails "a file that is a folder" 2 "cannot read the job file" belay validate .
+head -c 10000000 /dev/zero | tr '\0' a >big.yaml
+fails "a file of 10 MB" 2 "larger than 1024 KiB" belay submit big.yaml
+fails "a wrong file names line and column before any server is asked" 2 "^bad.yaml:2:" belay submit bad.yaml
+like "and the nearest word" "$(cat err)" 'ranks'
+fails "a wrong --set names itself" 2 "^--set run.rank=3" belay submit good.yaml --set run.rank=3
+
+rm -rf "$BELAY_DIR"/*
+for c in status nodes events "status 1" "cancel 1" "submit good.yaml" "run good.yaml" "events -f"; do
+  # shellcheck disable=SC2086
+  fails "belay $c without a cluster" 3 "cannot reach belayd at .*belay up --dir" belay $c
+done
+ok "down without a cluster is done" quiet belay down
+ok "and nothing was made" test ! -e "$BELAY_DIR/belayd.db"
+
+like "validate says what the file asks for" "$(belay validate good.yaml --set run.ranks=3)" "good.yaml is valid: good: /bin/true on 3 ranks"
+like "validate reads standard input" "$(belay validate - <good.yaml)" "^- is valid"
