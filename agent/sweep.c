@@ -1,7 +1,8 @@
 /* sweep: kills in rounds a few milliseconds apart, because a dying program may still fork and a killed process takes a moment.
  *
  * Three nets (less what names another node as its own): the attempt's cgroup, BELAY_TOKEN in the environment, and orphans: the agent is a subreaper, so what a shim's tree
- * leaves behind becomes the agent's child. The agent forks nothing but shims, so every other child is such an orphan. */
+ * leaves behind becomes the agent's child. The agent forks nothing but shims, so every other child is such an orphan; what an orphan
+ * leaves behind is the next round's orphan. */
 #include "agent/sweep.h"
 
 #include <signal.h>
@@ -27,14 +28,6 @@ struct sweep {
     size_t killed;
 };
 
-/* Kills the tree below one orphan and the orphan itself. */
-static void kill_orphan(pid_t pid, const char *token)
-{
-    struct proctree tree = {.token = token, .root = pid};
-    (void)proctree_signal(&tree, SIGKILL);
-    (void)kill(pid, SIGKILL); /* a child that only this program reaps: the number is its own */
-}
-
 static size_t kill_orphans(struct sweep *s)
 {
     char path[64];
@@ -47,7 +40,7 @@ static size_t kill_orphans(struct sweep *s)
             break;
         if (s->target.is_shim(s->target.ctx, (pid_t)pid))
             continue;
-        kill_orphan((pid_t)pid, s->token);
+        (void)kill((pid_t)pid, SIGKILL); /* a child that only this program reaps: the number is its own */
         n++;
     }
     free(list);

@@ -52,6 +52,9 @@ settled() { # the agent has worked through all that was sent to it before
   say "{\"t\":\"read_log\",\"id\":$SETTLED,\"job\":1,\"attempt\":1,\"rank\":0,\"offset\":0,\"limit\":1}"
   until_true 5 heard "\"t\":\"log\",\"id\":$SETTLED,"
 }
+# Limits in milliseconds hold for plain builds; a sanitizer's take longer.
+within() { [ "$1" -lt $(( ${ASAN_OPTIONS:+4} + 0 > 0 ? $2 * 4 : $2 )) ]; }
+exits() { wait "$1"; [ $? = "$2" ]; } # exits PID CODE
 said_twice() { [ "$(grep -cE "\"t\":\"report\",$1" "$OUT")" -ge 2 ]; }
 over() { # over JOB ATTEMPT: acknowledged and not wanted
   ack "$1" "$2" "$(last_rev "$1" "$2")"; desired

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/agent_lib.sh"
 export BELAY_SHIM=$BELAY_TEST_PROGRAMS/fake_shim
-plan 47
+plan 60
 
 # ---- settings ----
 bad() { belay-agent "$@" 2>&1; echo "rc=$?"; }
@@ -48,7 +48,7 @@ say '{"t":"read_log","id":6,"job":90001,"attempt":1,"rank":1,"offset":-1,"limit"
 ok "read_log of the tail" until_true 5 heard "\"id\":6,\"offset\":8,\"next\":12,\"size\":12,\"data\":\"$(printf 'rld\n' | base64)\""
 say '{"t":"read_log","id":7,"job":90002,"attempt":1,"rank":1,"offset":0,"limit":4}'
 ok "read_log of nothing says so" until_true 5 heard '"id":7.*"error":"node node0 has no log of rank 1 of job 90002'
-is "an order that goes back is ignored" "$(ranks)" 2
+ok "an order that goes back is ignored" grep -q '"phase": "go"' "$DIR/attempts/90001.1/order.json"
 desired "$(order 90001 1 stop)"
 ok "stop leads to gone" until_true 5 heard "$(report 90001 1 gone)"
 ok "no rank is left" no_ranks
@@ -72,11 +72,36 @@ START=$(date +%s%N)
 kill -KILL "$PID"
 ok "a killed shim is a lost attempt" until_true 5 heard "$(report 90002 2 lost)"'.*belay-shim died \(signal 9\); its 2 ranks were killed'
 TOOK=$(( ($(date +%s%N) - START) / 1000000 )); diag "lost after $TOOK ms"
-ok "within half a second" test "$TOOK" -lt 500
+ok "within half a second" within "$TOOK" 500
 ok "its ranks are gone" no_ranks
 ok "also what shed session and environment" test -z "$(pgrep -P "$AGENT")"
 ok "its scratch is gone" test -z "$(ls -d /dev/shm/belay-90002.2-* 2>/dev/null)"
 over 90002 2
+
+mkdir -p "$DIR/attempts"; echo in the way >"$DIR/attempts/90002.3"
+desired "$(order 90002 3 prepare)"
+ok "a folder that cannot be made is a refusal" until_true 5 heard "$(report 90002 3 refused)"'.*cannot make the attempt folder'
+rm "$DIR/attempts/90002.3"
+over 90002 3
+running 90002 4 deaf
+PID=$(shim_pid 90002.4)
+desired
+ok "a shim that does not stop its ranks is ended" until_true 15 heard "$(report 90002 4 lost)"'.*its 2 ranks were killed'
+ok "with its ranks" no_ranks
+over 90002 4
+
+# ---- a controller that talks nonsense ----
+running 90002 5
+for nonsense in '{"t":"desired"}' '{"t":"desired","attempts":[{"job":1}]}' '{"t":7}' '{"t":"ack","job":-1,"attempt":1,"rev":1}' '{broken' '{"t":"welcome"}'; do
+  forget; say "$nonsense"
+  ok "closes the link and logs in again after $nonsense" until_true 10 heard '"t":"hello"'
+done
+is "and no rank minds" "$(ranks)" 2
+say '{"t":"something newer"}'; say '{"t":"read_log","id":9,"job":1}'
+ok "what is newer is passed over, a bad log request answered" until_true 5 heard '"id":9.*"error":"'
+desired
+until_true 5 heard "$(report 90002 5 gone)"
+over 90002 5
 
 # ---- the agent dies and comes back ----
 running 90003 1
@@ -101,6 +126,19 @@ desired "$(order 90003 1 prepare)"
 settled
 ok "an attempt is never started twice" test ! -e "$DIR/attempts/90003.1/shim.sock" -o "$(ranks)" = 0
 over 90003 1
+
+one_shim() { [ "$(pgrep -fc "^belay-shim $DIR/attempts/90003.2\$")" = 1 ]; }
+for i in 1 2 3 4 5 6 7 8; do # killed at any moment of a start: never two shims, never none
+  desired "$(order 90003 2 prepare)"
+  sleep 0.00$i # the moments differ; nothing is waited for
+  end KILL "$AGENT"; agent
+done
+desired "$(order 90003 2 prepare)"
+ok "an agent killed while it starts a shim" until_true 10 heard "$(report 90003 2 ready)"
+ok "leaves one shim" one_shim
+desired
+until_true 5 heard "$(report 90003 2 gone)"
+over 90003 2
 
 # ---- the controller goes and comes back ----
 running 90004 1
@@ -132,6 +170,6 @@ agent
 until_true 5 heard '"t":"hello".*'"$(report 90008 1 running)"
 PID=$(shim_pid 90008.1)
 kill -INT "$AGENT"
-ok "SIGINT kills every attempt, then exits" until_true 5 gone "$AGENT"
+ok "SIGINT kills every attempt, then exits with 0" exits "$AGENT" 0
 ok "its shim and ranks are gone" test "$(ranks)" = 0 -a "$(gone "$PID" && echo yes)" = yes
 AGENT=
