@@ -103,13 +103,15 @@ struct job_diagnostics {
 int job_spec_parse(const char *text, size_t len, const char *file, const char *const *sets, size_t n_sets,
                    struct job_spec **out, struct job_diagnostics *diagnostics);
 
-/* Reads the file first (at most JOB_FILE_MAX bytes; "-" = stdin). */
+/* Reads the file first (at most JOB_FILE_MAX bytes; "-" = stdin, called "stdin" in messages). A file that cannot be read or is too
+ * large gives a diagnostic at 1:1. */
 int job_spec_load(const char *path, const char *const *sets, size_t n_sets, struct job_spec **out,
                   struct job_diagnostics *diagnostics);
 
 void job_spec_free(struct job_spec *spec);
 
-/* Prints the spec, everything filled in, as a job file that parses back to the same spec (YAML, fresh string). */
+/* Prints the spec, everything filled in, as a job file that parses back to the same spec (YAML, fresh string of at most
+ * JOB_FILE_MAX bytes for a spec that was parsed). */
 char *job_spec_to_yaml(const struct job_spec *spec);
 
 /* Parameters of the model by the usual count, biases and norms included, tied embeddings counted once. */

@@ -32,7 +32,8 @@ struct link_map_node {
 struct link_order {
     int64_t job, attempt;
     enum order_phase phase;
-    char *token, *name, *user, *cwd, *spec, *device, *reason; /* device: cpu, gpu, or auto = what the node has */
+    char *token, *name, *user, *cwd, *spec, *device,
+        *reason; /* device: cpu, gpu, or auto = what the node has */
     int64_t uid, gid;
     char **argv; /* NULL-terminated */
     size_t argc;

@@ -5,8 +5,11 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/fsutil.h"
 #include "schema/states.h"
 
 struct family {
@@ -72,11 +75,33 @@ static void only_three_job_states_are_final(void **state)
     }
 }
 
+/* schema/openapi.yaml lists the words of each family that the API shows. */
+static void the_api_description_has_the_same_words(void **state)
+{
+    (void)state;
+    char *api = fs_read("schema/openapi.yaml", 1 << 20, NULL, NULL);
+    assert_non_null(api);
+    for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
+        char list[512] = "enum: [";
+        bool outcome = families[f].count == OUTCOME_COUNT && families[f].parse == attempt_outcome_parse;
+        bool shown = families[f].parse != report_phase_parse && families[f].parse != order_phase_parse;
+        for (int v = outcome ? 1 : 0; v < families[f].count; v++) { /* no outcome is null there */
+            size_t used = strlen(list);
+            const char *end = v + 1 < families[f].count ? ", " : outcome ? ", null]" : "]";
+            (void)snprintf(list + used, sizeof list - used, "%s%s", families[f].name(v), end);
+        }
+        if (shown && !strstr(api, list))
+            fail_msg("schema/openapi.yaml lacks %s", list);
+    }
+    free(api);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_word_parses_back),
         cmocka_unit_test(other_words_do_not_parse),
+        cmocka_unit_test(the_api_description_has_the_same_words),
         cmocka_unit_test(only_three_job_states_are_final),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
