@@ -15,7 +15,7 @@ static int do_one(struct client *c, const char *verb, const char *word)
     if (rc == CLI_DONE)
         rc = client_call(c, "POST", NULL, &answer, "/v1/jobs/%lld/%s", (long long)id, verb);
     if (rc == CLI_DONE)
-        printf("job %lld: %s is asked, state %s\n", (long long)id, verb, jsonx_str_or(answer, "state", "?"));
+        printf("job %lld: %s asked, now %s\n", (long long)id, verb, jsonx_str_or(answer, "state", "?"));
     json_decref(answer);
     return rc;
 }
