@@ -16,8 +16,9 @@
 #include "common/log.h"
 
 #define KEY_MAX           32
-#define KEYS_MAX          64  /* a message to the controller may hold no more */
-#define DATAGRAMS_A_TURN  256 /* then PMIx and the rest have their turn */
+#define KEYS_MAX          64   /* a message to the controller may hold no more */
+#define DATAGRAMS_A_TURN  256  /* then PMIx and the rest have their turn */
+#define DRAIN_MAX         8192 /* more than a socket queues */
 #define COMPLAINT_WAIT_MS 10000
 
 struct waiting {
@@ -257,6 +258,13 @@ static void readable(evutil_socket_t fd, short what, void *arg)
     (void)what;
     for (int i = 0; i < DATAGRAMS_A_TURN && receive_one(arg); i++)
         ;
+}
+
+void notify_drain(struct notify *n)
+{
+    for (int i = 0; n && i < DRAIN_MAX && receive_one(n); i++)
+        ;
+    notify_flush(n);
 }
 
 static int bind_socket(const char *path, struct err *err)

@@ -35,6 +35,9 @@ void notify_free(struct notify *n);
 /* Sends now what still waits (of every rank). */
 void notify_flush(struct notify *n);
 
+/* Reads what has arrived and sends everything on: for when a rank has ended, so that its last words come before its end. */
+void notify_drain(struct notify *n);
+
 /* Takes a datagram apart: an object of the KEY=value lines that are well-formed, RANK left out; *rank is -1 when RANK is not
  * there, -2 when it is not a number. Lines that are not KEY=value are counted in *bad. A new reference. */
 json_t *notify_parse(const char *text, size_t len, int64_t *rank, size_t *bad);

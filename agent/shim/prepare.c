@@ -194,8 +194,13 @@ static int make_scratch(struct prepared *p, const struct link_order *order, stru
 static int make_log_dir(struct prepared *p, const struct link_order *order, const char *attempt_dir,
                         struct err *err)
 {
-    p->log_dir =
-        str_printf("%s/../../logs/%lld/%lld", attempt_dir, (long long)order->job, (long long)order->attempt);
+    const char *end = strrchr(attempt_dir, '/');
+    const char *agent_end = end ? memrchr(attempt_dir, '/', (size_t)(end - attempt_dir)) : NULL;
+    if (!agent_end)
+        return err_set(err, "the attempt directory %s is not <agent dir>/attempts/<job>.<attempt>",
+                       attempt_dir);
+    p->log_dir = str_printf("%.*s/logs/%lld/%lld", (int)(agent_end - attempt_dir), attempt_dir,
+                            (long long)order->job, (long long)order->attempt);
     if (fs_mkdirs(p->log_dir, 0755, err) != 0)
         return -1;
     if (access(p->log_dir, W_OK | X_OK) != 0)

@@ -104,6 +104,7 @@ static void on_before_exit(void *ctx)
 {
     struct shim *s = ctx;
     wireup_drain(s->wireup);
+    notify_drain(s->notify);
 }
 
 static const struct ranks_events RANKS_EVENTS = {.changed = on_rank_changed, .before_exit = on_before_exit};
@@ -194,7 +195,7 @@ static void arm(struct event *timer, int64_t ms)
 
 static void give_back(struct shim *s)
 {
-    notify_flush(s->notify);
+    notify_drain(s->notify);
     ranks_drain_logs(s->ranks);
     notify_free(s->notify);
     s->notify = NULL;

@@ -29,7 +29,7 @@ leftovers() { # scratch folders and cgroups of this run, from its state files
 }
 heard() { grep -qE -- "$1" "$OUT"; }
 
-plan 44
+plan 45
 
 fresh; drive --nodes 2 --ranks 2 -- "$PROGRAMS/mpi_ring" 4; rc=$?
 is "an MPI program over two shims ends well" "$rc" 0 || diag "$(cat "$OUT"; logs; tail -n 20 "$T"/node*/attempts/7.1/shim.log)"
@@ -120,6 +120,7 @@ ok "but not for ranks of other nodes" test "$(grep -c '"9"' "$OUT")" = 0
 
 fresh; drive --nodes 1 --ranks 1 -- "$PROGRAMS/notify_send" --flood 400
 is "every checkpoint of a flood is passed on" "$(grep -o '"CHECKPOINT_DURABLE":"[0-9]*"' "$OUT" | sort -u | wc -l)" 40
+is "a rank's last words come before its end" "$(grep -E '^progress|^node0 gone' "$OUT" | tail -n 1 | cut -c1-10)" "node0 gone"
 ok "the other values are coalesced" test "$(grep -c '^progress' "$OUT")" -le 60
 
 fresh; drive --nodes 1 --ranks 1 -- no-such-program

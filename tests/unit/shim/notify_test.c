@@ -207,6 +207,18 @@ static void test_checkpoints_are_never_coalesced(void **state)
     assert_int_equal(t.checkpoints, 50);
 }
 
+/* Sent before anybody looked, and within the same tenth of a second as another message. */
+static void test_drain_leaves_nothing(void **state)
+{
+    (void)state;
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(to.sun_path, sizeof to.sun_path, "%s", t.path);
+    say("STEP=1");
+    assert_int_equal(sendto(t.fd, "STEP=2", 6, 0, (struct sockaddr *)&to, sizeof to), 6);
+    notify_drain(t.notify);
+    assert_string_equal(t.step, "2");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +227,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_rank_by_sender_or_by_name, open_socket, close_socket),
         cmocka_unit_test_setup_teardown(test_too_long, open_socket, close_socket),
         cmocka_unit_test_setup_teardown(test_coalesced, open_socket, close_socket),
+        cmocka_unit_test_setup_teardown(test_drain_leaves_nothing, open_socket, close_socket),
         cmocka_unit_test_setup_teardown(test_checkpoints_are_never_coalesced, open_socket, close_socket)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
