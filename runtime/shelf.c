@@ -200,6 +200,16 @@ static int move_aside(const char *directory, const char *aside, int64_t step, st
     return rc;
 }
 
+/* The rows that the run is about to cut off stay readable beside the checkpoints they belong to: the file is replaced, not rewritten. */
+static void keep_metrics(const char *directory, const char *aside)
+{
+    char *from = str_printf("%s/metrics.csv", directory), *to = str_printf("%s/metrics.csv", aside);
+    if (link(from, to) != 0 && errno != ENOENT)
+        log_warn("the rows of metrics.csv after the resumed step are not kept: %s", strerror(errno));
+    free(to);
+    free(from);
+}
+
 int64_t shelf_set_aside(const char *directory, int64_t step, struct err *err)
 {
     char stamp[CLOCK_UTC_SIZE];
@@ -212,6 +222,8 @@ int64_t shelf_set_aside(const char *directory, int64_t step, struct err *err)
         if (rc == 0)
             rc = move_aside(directory, aside, steps[i], err);
     }
+    if (moved > 0)
+        keep_metrics(directory, aside);
     if (rc == 0 && moved > 0)
         log_warn("%" PRId64 " checkpoint(s) later than step %" PRId64 " were moved to %s", moved, step,
                  aside);

@@ -30,8 +30,8 @@ void shelf_purge(const char *directory, int64_t keep, int64_t *verified);
 /* Removes what unfinished runs left under way. */
 void shelf_sweep(const char *directory);
 
-/* Moves checkpoints later than `step` to `<directory>/set-aside/<time>/`: the run goes on from `step`, they are a branch it does not follow.
- * How many, or -1 with a sentence. */
+/* Moves checkpoints later than `step` to `<directory>/set-aside/<time>/`, with a link to metrics.csv: the run goes on from `step`, they
+ * are a branch it does not follow. Nothing ever removes them. How many, or -1 with a sentence. */
 int64_t shelf_set_aside(const char *directory, int64_t step, struct err *err);
 
 #endif

@@ -174,11 +174,16 @@ static void test_set_aside(void **state)
     commit(10, 1);
     commit(20, 1);
     commit(30, 1);
+    char *metrics = str_printf("%s/metrics.csv", dir);
+    scratch_write(metrics, "rows", 4);
+    free(metrics);
     assert_int_equal(shelf_set_aside(dir, 30, &err), 0);
     assert_int_equal(shelf_set_aside(dir, 10, &err), 2);
     assert_steps("10 ");
     char *command = str_printf("ls %s/set-aside/*/", dir), line[32];
     FILE *ls = popen(command, "re");
+    assert_non_null(fgets(line, sizeof line, ls));
+    assert_string_equal(line, "metrics.csv\n");
     assert_non_null(fgets(line, sizeof line, ls));
     assert_string_equal(line, "step-00000020\n");
     pclose(ls);
