@@ -307,7 +307,10 @@ void job_attempt_ended(struct core *core, struct job *job, struct attempt *a)
     struct recovery_decision d = recovery_decide(&f);
     struct err why;
     bool again = d.event == JOB_RETRY || d.event == JOB_WAIT;
-    (again ? explain_retry : explain_end)(job, a, &f, &d, &why);
+    if (again)
+        explain_retry(job, a, &f, &d, &why);
+    else
+        explain_end(job, a, &f, &d, &why);
     job->r.not_before_ms = d.delay_ms > 0 ? core->t.now_ms + d.delay_ms : 0;
     count_restart(job, a, &d);
     if (again) {

@@ -116,9 +116,9 @@ static void own_slot(struct node *node, int64_t slot, struct attempt *owner)
         return;
     size_t at = (size_t)slot;
     if (at >= node->n_owners) {
-        node->owners = mem_grow(node->owners, at + 1, sizeof(*node->owners));
-        memset(&node->owners[node->n_owners], 0, (at + 1 - node->n_owners) * sizeof(*node->owners));
-        node->n_owners = at + 1;
+        node->owners = mem_grow(node->owners, at + 1, sizeof(void *));
+        while (node->n_owners <= at)
+            node->owners[node->n_owners++] = NULL;
     }
     node->n_owned += (owner != NULL) - (node->owners[at] != NULL);
     node->owners[at] = owner;

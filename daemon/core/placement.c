@@ -80,14 +80,14 @@ static int compare_pointers(const void *a, const void *b)
 /* Callers mostly keep their nodes sorted: then looking is all. */
 static const struct placement_node **in_topology_order(const struct placement_node *nodes, size_t n)
 {
-    const struct placement_node **sorted = mem_zero(n + 1, sizeof(*sorted));
+    const struct placement_node **sorted = mem_zero(n + 1, sizeof(void *));
     bool in_order = true;
     for (size_t i = 0; i < n; i++) {
         sorted[i] = &nodes[i];
         in_order = in_order && (i == 0 || compare_nodes(&nodes[i - 1], &nodes[i]) <= 0);
     }
     if (!in_order)
-        qsort(sorted, n, sizeof(*sorted), compare_pointers);
+        qsort(sorted, n, sizeof(void *), compare_pointers);
     return sorted;
 }
 
@@ -245,7 +245,10 @@ enum placement_result placement_find(const struct job_spec *spec, const struct p
     enum placement_result result = PLACEMENT_OK;
     if (!try_devices(&s, ranks)) {
         result = could_ever_fit(&s) ? PLACEMENT_WAITS : PLACEMENT_NEVER;
-        (result == PLACEMENT_WAITS ? explain_wait : explain_never)(&s, why);
+        if (result == PLACEMENT_WAITS)
+            explain_wait(&s, why);
+        else
+            explain_never(&s, why);
     }
     free(s.nodes);
     return result;
