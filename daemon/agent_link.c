@@ -36,8 +36,8 @@ struct agent_link {
     struct agent_peer_owner owner;
     struct evconnlistener *listener;
     int port;
-    LIST_HEAD(, member) bucket[BUCKETS];
-    TAILQ_HEAD(, member) strangers, due;
+    LIST_HEAD(bucket, member) bucket[BUCKETS];
+    TAILQ_HEAD(members, member) strangers, due;
     size_t n_strangers;
     bool ending; /* links that end now are not lost: belayd goes, nodes do not */
 };
@@ -52,9 +52,7 @@ static size_t bucket_of(const char *node)
 
 static struct member *find(struct agent_link *link, const char *node)
 {
-    struct member *m;
-    LIST_FOREACH(m, &link->bucket[bucket_of(node)], in_bucket)
-    {
+    for (struct member *m = LIST_FIRST(&link->bucket[bucket_of(node)]); m; m = LIST_NEXT(m, in_bucket)) {
         if (strcmp(agent_peer_node(m->peer), node) == 0)
             return m;
     }

@@ -24,7 +24,7 @@ struct question {
 struct agent_logs {
     struct event_base *base;
     int64_t next_id;
-    LIST_HEAD(, question) open;
+    LIST_HEAD(questions, question) open;
 };
 
 struct agent_logs *agent_logs_new(struct event_base *base)
@@ -98,9 +98,7 @@ void agent_logs_ask(struct agent_logs *logs, struct agent_peer *peer, const stru
 
 static struct question *find(struct agent_logs *logs, const struct agent_peer *peer, int64_t id)
 {
-    struct question *q;
-    LIST_FOREACH(q, &logs->open, link)
-    {
+    for (struct question *q = LIST_FIRST(&logs->open); q; q = LIST_NEXT(q, link)) {
         if (q->id == id && q->peer == peer)
             return q;
     }

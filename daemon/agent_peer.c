@@ -339,12 +339,11 @@ static void on_read(struct bufferevent *bev, void *ctx)
     agent_peer_close(peer);
 }
 
-/* The output has been written: a refused peer may go. */
+/* All output has been written: a refused peer may go. (This call may be a late one, for what came before the refusal.) */
 static void on_written(struct bufferevent *bev, void *ctx)
 {
     struct agent_peer *peer = ctx;
-    (void)bev;
-    if (peer->refused)
+    if (peer->refused && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
         agent_peer_close(peer);
 }
 

@@ -264,8 +264,8 @@ static void on_commit(void *ctx, const struct core_changes *changes)
         stop_waiting(r);
         TAILQ_INSERT_TAIL(&woken, r, link);
     }
-    for (struct request *r; (r = TAILQ_FIRST(&woken));) {
-        TAILQ_REMOVE(&woken, r, link);
+    for (struct request *r = TAILQ_FIRST(&woken), *next; r; r = next) {
+        next = TAILQ_NEXT(r, link); /* rendering puts r elsewhere, never another one */
         render(r);
     }
 }
@@ -389,7 +389,7 @@ static void set_body(struct request *r)
 {
     struct evbuffer *in = evhttp_request_get_input_buffer(r->req);
     size_t len = evbuffer_get_length(in);
-    json_error_t why;
+    json_error_t why = {0};
     if (len == 0) {
         r->x.body = json_object();
         return;
@@ -474,7 +474,8 @@ void rest_stop(struct rest *rest)
         return;
     rest->stopping = true;
     evhttp_del_accept_socket(rest->http, rest->bound);
-    for (struct request *r; (r = TAILQ_FIRST(&rest->waiting));) {
+    for (struct request *r = TAILQ_FIRST(&rest->waiting), *next; r; r = next) {
+        next = TAILQ_NEXT(r, link);
         stop_waiting(r);
         exchange_refuse(&r->x, 503, "belayd is shutting down; try again when it is back");
         exchange_answer(&r->x);

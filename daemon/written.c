@@ -96,12 +96,13 @@ static void grow(struct written *w)
 
 static struct entry *entry_get(struct written *w, int64_t job, int64_t attempt)
 {
-    struct entry **at = slot(w, job, attempt);
-    if (*at)
-        return *at;
-    struct entry *e = *at = mem_zero(1, sizeof(*e));
+    struct entry **at = slot(w, job, attempt), *e = *at;
+    if (e)
+        return e;
+    e = mem_zero(1, sizeof(*e));
     e->job = job;
     e->attempt = attempt;
+    *at = e;
     if (++w->count > w->n_buckets)
         grow(w);
     return e;
