@@ -383,9 +383,10 @@ static void read_section(struct job_reader *r, const char *section,
 static void complain_missing(struct job_reader *r)
 {
     for (size_t i = 0; i < job_fields_count; i++) {
+        if (!job_fields[i].required || r->fields[i].given)
+            continue;
         size_t parent = job_field_parent(i);
-        bool due = parent == JOB_FIELD_NONE || (r->fields[parent].given && !r->fields[parent].bad);
-        if (!job_fields[i].required || r->fields[i].given || !due)
+        if (parent != JOB_FIELD_NONE && (!r->fields[parent].given || r->fields[parent].bad))
             continue;
         r->fields[i].bad = true;
         diag_add(r->diag, job_place(r, job_fields[i].path), "%s is missing: %s", job_fields[i].path,
