@@ -218,7 +218,7 @@ $(BUILD)/tests/bench/%: $(BUILD)/obj/tests/bench/%.o $(call archives,runtime)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_runtime) -o $@
 bench-step: $(BUILD)/tests/bench/bench_train_step
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$$(nproc)} $<
-bench: all
+bench: all $(TOOLS)
 	@bash tests/bench/run.sh
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/belay/examples

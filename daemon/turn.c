@@ -47,16 +47,27 @@ struct turn {
     void *on_failure_ctx;
 };
 
-static void run_event(evutil_socket_t fd, short what, void *ctx)
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
     (void)what;
     turn_run(ctx);
 }
 
-static struct event *make_event(struct event_base *base, struct turn *turn, int priority)
+/* Both poke events may have been activated: the second one finds nothing to do. */
+static void on_poke(evutil_socket_t fd, short what, void *ctx)
 {
-    struct event *ev = event_new(base, -1, 0, run_event, turn);
+    struct turn *turn = ctx;
+    (void)fd;
+    (void)what;
+    if (turn->poked)
+        turn_run(turn);
+}
+
+static struct event *make_event(struct event_base *base, struct turn *turn, event_callback_fn fn,
+                                int priority)
+{
+    struct event *ev = event_new(base, -1, 0, fn, turn);
     if (!ev || event_priority_set(ev, priority) != 0)
         abort(); /* out of memory, or a base without priorities */
     return ev;
@@ -70,9 +81,9 @@ struct turn *turn_new(struct event_base *base, struct core *core, struct store *
     turn->store = store;
     turn->on_failure = on_failure;
     turn->on_failure_ctx = ctx;
-    turn->urgent = make_event(base, turn, 0);
-    turn->timer = make_event(base, turn, 1);
-    turn->quiet = make_event(base, turn, TURN_PRIORITIES - 1);
+    turn->urgent = make_event(base, turn, on_poke, 0);
+    turn->timer = make_event(base, turn, on_timer, 1);
+    turn->quiet = make_event(base, turn, on_poke, TURN_PRIORITIES - 1);
     return turn;
 }
 
