@@ -16,13 +16,14 @@
 #define TAIL_BYTES   (1 << 20) /* how far back --tail looks */
 #define LINE_MAX_LEN 65536     /* a longer line is cut in two when lines carry a prefix */
 #define LOSSES_MAX   100       /* about half a minute of a belayd that is away */
+#define REFUSALS_MAX 10        /* about two seconds of an agent that has not come back yet */
 
 struct stream {
     int64_t rank, attempt, offset, tail;
     int64_t due_ms, pause_ms;
     struct client_request *request;
     bool final_when_asked; /* when the read began, nothing more could be written to this attempt's log */
-    int losses;            /* reads in a row that broke after that */
+    int losses, refusals;  /* reads in a row that broke or were refused after that */
     bool ended;
     char *line; /* begun but not ended, when lines carry a prefix */
     size_t line_len;
@@ -154,7 +155,7 @@ static void next_attempt(struct logstream *ls, struct stream *s)
     s->tail = -1;
     s->due_ms = 0;
     s->pause_ms = SOON_MS;
-    s->losses = 0;
+    s->losses = s->refusals = 0;
 }
 
 static void wait_longer(struct stream *s)
@@ -196,11 +197,18 @@ static void say_unreadable(struct logstream *ls, const struct stream *s, const s
         ls->result = reply->exit_code;
 }
 
-/* While more may come, no such log yet is no failure; a broken connection is not one for a while. */
+/* Worth another try? Somebody who was killed may be on his way back: belayd, or the node's agent. */
+static bool may_retry(struct stream *s, const struct client_reply *reply)
+{
+    if (reply->loss != CLIENT_ANSWERED)
+        return ++s->losses < LOSSES_MAX;
+    return reply->exit_code == CLI_REFUSED && ++s->refusals < REFUSALS_MAX;
+}
+
+/* While more may come, no such log yet is no failure. */
 static void take_failure(struct logstream *ls, struct stream *s, const struct client_reply *reply)
 {
-    bool lost = reply->loss != CLIENT_ANSWERED;
-    if (!s->final_when_asked || (lost && ++s->losses < LOSSES_MAX)) {
+    if (!s->final_when_asked || may_retry(s, reply)) {
         wait_longer(s);
         return;
     }

@@ -34,6 +34,18 @@ static inline bool fake_complete(const char *text)
     return !length || length > end || strlen(end + 4) >= strtoul(length + 15, NULL, 10);
 }
 
+/* A submit's idempotency key must stay the same over all requests of a script. */
+static inline bool fake_same_key(const char *text)
+{
+    static char first[37];
+    const char *key = strstr(text, "\"key\":\"");
+    if (!key)
+        return true;
+    if (!first[0])
+        snprintf(first, sizeof first, "%.36s", key + 7);
+    return strncmp(key + 7, first, 36) == 0;
+}
+
 /* Reads one request; false when it does not hold what the script expects. */
 static inline bool fake_read(int fd, const char *expect)
 {
@@ -47,7 +59,7 @@ static inline bool fake_read(int fd, const char *expect)
     }
     if (!strstr(text, expect))
         fprintf(stderr, "fake server: expected \"%s\" in:\n%s\n", expect, text);
-    return strstr(text, expect) != NULL;
+    return strstr(text, expect) != NULL && fake_same_key(text);
 }
 
 static inline void fake_reply(int fd, const struct fake_answer *a)

@@ -115,9 +115,26 @@ static void late_lines(void **state)
     end(&p, "hello\n");
 }
 
+/* An agent on its way back is waited for. */
+static void back_after_a_refusal(void **state)
+{
+    const struct fake_answer script[] = {{"offset=0", 409, "{\"error\":\"node1 is not connected\"}"},
+                                         {"offset=0", 200, PIECE(0, 6, "aGVsbG8K")},
+                                         {"offset=6", 200, PIECE(6, 6, "")}};
+    struct printed p;
+    (void)state;
+    begin(&p, script, COUNT(script));
+    struct logstream *ls = logstream_new(p.client, 7, p.out, false);
+    logstream_add(ls, 0, 1, -1);
+    assert_int_equal(logstream_finish(ls), CLI_DONE);
+    logstream_free(ls);
+    end(&p, "hello\n");
+}
+
 static void unreadable(void **state)
 {
-    const struct fake_answer script[] = {{"offset=0", 409, "{\"error\":\"node1 is down\"}"}};
+    const struct fake_answer no = {"offset=0", 409, "{\"error\":\"node1 is down\"}"};
+    const struct fake_answer script[] = {no, no, no, no, no, no, no, no, no, no};
     struct printed p;
     (void)state;
     begin(&p, script, COUNT(script));
@@ -179,6 +196,7 @@ int main(void)
                                        cmocka_unit_test(prefixes_whole_lines),
                                        cmocka_unit_test(tail_only),
                                        cmocka_unit_test(late_lines),
+                                       cmocka_unit_test(back_after_a_refusal),
                                        cmocka_unit_test(unreadable),
                                        cmocka_unit_test(poll_outlives_a_restart),
                                        cmocka_unit_test(poll_gives_up_at_first)};
