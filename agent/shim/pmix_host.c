@@ -1,7 +1,6 @@
 /* pmix_host: see the header. What was measured about the library (4.2.2) and shapes this file:
  *
  * - gds=hash always: the default keeps a process-shared mutex that a killed client leaves locked.
- * - The whole job is described, every rank of every node; a node's array without its host name crashes the library.
  * - fence_nb's data belongs to the host, whatever the header says; a reply's data must live until the release call.
  * - client_connected2 has no callback. deregister_client is never called: it leaves a dead descriptor in the library's loop.
  * - Blocking calls (NULL callback) are right on the main thread and a deadlock on the library's. */
@@ -17,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "agent/shim/pmix_job.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 
@@ -316,40 +316,6 @@ static bool ok(pmix_status_t rc)
     return rc == PMIX_SUCCESS || rc == PMIX_OPERATION_SUCCEEDED;
 }
 
-static void add_u32(void *list, const char *key, int64_t value)
-{
-    uint32_t v = (uint32_t)value;
-    PMIx_Info_list_add(list, key, &v, PMIX_UINT32);
-}
-
-static void add_u16(void *list, const char *key, int64_t value)
-{
-    uint16_t v = (uint16_t)value;
-    PMIx_Info_list_add(list, key, &v, PMIX_UINT16);
-}
-
-static void add_rank(void *list, const char *key, int64_t value)
-{
-    pmix_rank_t v = (pmix_rank_t)value;
-    PMIx_Info_list_add(list, key, &v, PMIX_PROC_RANK);
-}
-
-static void add_string(void *list, const char *key, const char *value)
-{
-    PMIx_Info_list_add(list, key, value, PMIX_STRING);
-}
-
-/* Puts the array `inner` (released here) into `list` under key. */
-static void add_array(void *list, const char *key, void *inner)
-{
-    pmix_data_array_t array;
-    if (PMIx_Info_list_convert(inner, &array) == PMIX_SUCCESS) {
-        PMIx_Info_list_add(list, key, &array, PMIX_DATA_ARRAY);
-        PMIX_DATA_ARRAY_DESTRUCT(&array);
-    }
-    PMIx_Info_list_release(inner);
-}
-
 struct pmix_host *pmix_host_start(struct event_base *base, const struct pmix_host_config *config,
                                   const struct pmix_host_events *events, void *ctx, struct err *err)
 {
@@ -360,11 +326,12 @@ struct pmix_host *pmix_host_start(struct event_base *base, const struct pmix_hos
     snprintf(h->nspace, sizeof h->nspace, "%s", config->nspace);
     h->wake_fd = queue.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     void *list = PMIx_Info_list_start();
-    add_string(list, PMIX_SERVER_NSPACE, "belay-shim");
-    add_rank(list, PMIX_SERVER_RANK, config->node_rank);
-    add_string(list, PMIX_SERVER_TMPDIR, config->dir);
-    add_string(list, PMIX_SYSTEM_TMPDIR, config->dir);
-    add_string(list, PMIX_HOSTNAME, config->node);
+    pmix_rank_t rank = (pmix_rank_t)config->node_rank;
+    PMIx_Info_list_add(list, PMIX_SERVER_NSPACE, "belay-shim", PMIX_STRING);
+    PMIx_Info_list_add(list, PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK);
+    PMIx_Info_list_add(list, PMIX_SERVER_TMPDIR, config->dir, PMIX_STRING);
+    PMIx_Info_list_add(list, PMIX_SYSTEM_TMPDIR, config->dir, PMIX_STRING);
+    PMIx_Info_list_add(list, PMIX_HOSTNAME, config->node, PMIX_STRING);
     pmix_data_array_t info;
     pmix_status_t rc = PMIx_Info_list_convert(list, &info);
     PMIx_Info_list_release(list);
@@ -385,124 +352,13 @@ struct pmix_host *pmix_host_start(struct event_base *base, const struct pmix_hos
     return h;
 }
 
-/* ---- the job's description ---- */
-
-/* The ranks of a node, "0,1,5". Fresh. */
-static char *rank_list(const struct link_map_node *node)
-{
-    size_t room = node->n_ranks * 21 + 1, at = 0;
-    char *text = mem_zero(room, 1);
-    for (size_t i = 0; i < node->n_ranks; i++)
-        at += (size_t)snprintf(text + at, room - at, i ? ",%lld" : "%lld", (long long)node->ranks[i]);
-    return text;
-}
-
-/* item(node 0) separator item(node 1) … Fresh. */
-static char *join_nodes(const struct link_order *order, const char *separator, bool ranks)
-{
-    char *text = str_dup("");
-    size_t len = 0;
-    for (size_t n = 0; n < order->n_map; n++) {
-        char *item = ranks ? rank_list(&order->map[n]) : str_dup(order->map[n].node);
-        size_t add = strlen(item);
-        text = mem_grow(text, len + add + 2, 1);
-        if (n)
-            text[len++] = separator[0];
-        memcpy(text + len, item, add + 1);
-        len += add;
-        free(item);
-    }
-    return text;
-}
-
-static void add_maps(void *list, const struct link_order *order)
-{
-    char *nodes = join_nodes(order, ",", false), *ranks = join_nodes(order, ";", true), *regex = NULL;
-    if (PMIx_generate_regex(nodes, &regex) == PMIX_SUCCESS)
-        PMIx_Info_list_add(list, PMIX_NODE_MAP, regex, PMIX_REGEX);
-    free(regex);
-    regex = NULL;
-    if (PMIx_generate_ppn(ranks, &regex) == PMIX_SUCCESS)
-        PMIx_Info_list_add(list, PMIX_PROC_MAP, regex, PMIX_REGEX);
-    free(regex);
-    free(nodes);
-    free(ranks);
-}
-
-static void add_job(const struct pmix_host *h, void *list, const struct link_order *order)
-{
-    bool yes = true;
-    add_u32(list, PMIX_UNIV_SIZE, order->world);
-    add_u32(list, PMIX_MAX_PROCS, order->world);
-    add_u32(list, PMIX_JOB_SIZE, order->world);
-    add_u32(list, PMIX_JOB_NUM_APPS, 1);
-    add_u32(list, PMIX_NUM_NODES, order->nodes);
-    add_string(list, PMIX_JOBID, h->nspace);
-    add_string(list, PMIX_TMPDIR, h->dir);
-    add_string(list, PMIX_NSDIR, h->dir);
-    PMIx_Info_list_add(list, PMIX_TDIR_RMCLEAN, &yes, PMIX_BOOL); /* the shim removes it */
-}
-
-static void add_node(void *list, const struct link_order *order, size_t n)
-{
-    const struct link_map_node *node = &order->map[n];
-    void *inner = PMIx_Info_list_start();
-    char *peers = rank_list(node);
-    add_string(inner, PMIX_HOSTNAME, node->node);
-    add_u32(inner, PMIX_NODEID, (int64_t)n);
-    add_u32(inner, PMIX_LOCAL_SIZE, (int64_t)node->n_ranks);
-    add_u32(inner, PMIX_NODE_SIZE, (int64_t)node->n_ranks);
-    add_string(inner, PMIX_LOCAL_PEERS, peers);
-    add_rank(inner, PMIX_LOCALLDR, node->n_ranks ? node->ranks[0] : 0);
-    add_array(list, PMIX_NODE_INFO_ARRAY, inner);
-    free(peers);
-}
-
-static void add_app(void *list, const struct link_order *order)
-{
-    void *inner = PMIx_Info_list_start();
-    add_u32(inner, PMIX_APPNUM, 0);
-    add_u32(inner, PMIX_APP_SIZE, order->world);
-    add_rank(inner, PMIX_APPLDR, 0);
-    add_array(list, PMIX_APP_INFO_ARRAY, inner);
-}
-
-static void add_proc(void *list, const struct link_order *order, size_t n, size_t local)
-{
-    void *inner = PMIx_Info_list_start();
-    int64_t rank = order->map[n].ranks[local];
-    add_rank(inner, PMIX_RANK, rank); /* the library wants it first */
-    add_rank(inner, PMIX_GLOBAL_RANK, rank);
-    add_rank(inner, PMIX_APP_RANK, rank);
-    add_u16(inner, PMIX_LOCAL_RANK, (int64_t)local);
-    add_u16(inner, PMIX_NODE_RANK, (int64_t)local);
-    add_u32(inner, PMIX_NODEID, (int64_t)n);
-    add_string(inner, PMIX_HOSTNAME, order->map[n].node);
-    add_u32(inner, PMIX_APPNUM, 0);
-    add_array(list, PMIX_PROC_INFO_ARRAY, inner);
-}
-
-static void *describe(const struct pmix_host *h, const struct link_order *order)
-{
-    void *list = PMIx_Info_list_start();
-    add_maps(list, order);
-    add_job(h, list, order);
-    for (size_t n = 0; n < order->n_map; n++)
-        add_node(list, order, n);
-    add_app(list, order);
-    for (size_t n = 0; n < order->n_map; n++)
-        for (size_t i = 0; i < order->map[n].n_ranks; i++)
-            add_proc(list, order, n, i);
-    return list;
-}
-
 int pmix_host_register(struct pmix_host *h, const struct link_order *order, uid_t uid, gid_t gid,
                        struct err *err)
 {
     if (strcmp(h->node, order->map[order->node_rank].node) != 0)
         return err_set(err, "this shim was started on node %s, but the go order calls it %s", h->node,
                        order->map[order->node_rank].node);
-    void *list = describe(h, order);
+    void *list = pmix_job_describe(order, h->nspace, h->dir);
     pmix_data_array_t info;
     pmix_status_t rc = PMIx_Info_list_convert(list, &info);
     PMIx_Info_list_release(list);

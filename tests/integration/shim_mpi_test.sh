@@ -27,9 +27,9 @@ leftovers() { # scratch folders and cgroups of this run, from its state files
     for p in "$(json scratch <"$f")" "$(json cgroup <"$f")"; do [ ! -e "$p" ] || echo "$p"; done
   done
 }
-heard() { grep -qE -- "$1" "$OUT"; }
+heard() { grep -qE -- "$1" "$OUT" 2>/dev/null; }
 
-plan 45
+plan 47
 
 fresh; drive --nodes 2 --ranks 2 -- "$PROGRAMS/mpi_ring" 4; rc=$?
 is "an MPI program over two shims ends well" "$rc" 0 || diag "$(cat "$OUT"; logs; tail -n 20 "$T"/node*/attempts/7.1/shim.log)"
@@ -127,6 +127,11 @@ fresh; drive --nodes 1 --ranks 1 -- no-such-program
 like "a missing program is refused with a sentence" "$(cat "$OUT")" "refused .*reason: cannot find the job's program no-such-program in PATH"
 fresh; drive --nodes 1 --ranks 1 --cwd /no/such/folder -- /bin/true
 like "a missing working directory too" "$(cat "$OUT")" 'refused .*reason: cannot enter .*/no/such/folder .*No such file'
+
+fresh; printf '#!/no/such/interpreter\n' >"$T/bad"; chmod +x "$T/bad"; drive --nodes 1 --ranks 1 -- "$T/bad"
+like "a program that cannot be exec'd is reported as its rank's end" "$(rank 0)" "exited .*code=127 signal=0 .*why=cannot exec $T/bad: No such file"
+"$BELAY_BIN/belay-shim" "$T/node0/attempts/7.1"; rc=$?
+is "an attempt is not begun twice" "$rc$(grep -c 'not begun again' "$T/node0/attempts/7.1/shim.log")$(json phase <"$T/node0/attempts/7.1/state.json")" 11gone
 
 if [ "$(id -u)" = 0 ]; then
   fresh; drive --nodes 2 --ranks 2 --uid 65534 --gid 65534 --cwd /tmp -- "$PROGRAMS/mpi_ring" 4
