@@ -288,7 +288,7 @@ static void fail(struct core *core, struct attempt *a, const struct attempt_fact
     struct err why;
     fault_describe(a, f, &why);
     name_culprit(core, a, f, why.text);
-    if (a->r.state == ATTEMPT_PREPARING)
+    if (a->r.state == ATTEMPT_PREPARING || f->fault == FAULT_REFUSED)
         avoid(core, a->job, a->seats[f->fault_seat].node, core->t.now_ms);
     attempt_stop(core, a, outcome_of(f), why.text);
 }

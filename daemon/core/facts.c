@@ -25,11 +25,6 @@ static enum fault_kind node_fault(const struct attempt *a, size_t i)
     return a->seats[i].node->r.state == NODE_DOWN ? FAULT_DOWN : FAULT_NONE;
 }
 
-static bool seat_lost(const struct attempt *a, size_t i)
-{
-    return a->r.nodes[i].reported && a->r.nodes[i].report.phase == REPORT_LOST;
-}
-
 static void consider(struct attempt_facts *f, enum fault_kind kind, size_t seat, const struct link_rank *rank)
 {
     if (!rank || (f->fault_rank && f->fault_rank->ended_ms <= rank->ended_ms))
@@ -45,8 +40,6 @@ static void find_failing_rank(const struct attempt *a, struct attempt_facts *f)
     for (size_t i = 0; i < f->n; i++)
         connected = connected || a->seats[i].connected;
     for (size_t i = 0; i < f->n; i++) {
-        if (seat_lost(a, i))
-            continue; /* the agent killed these */
         consider(f, FAULT_RANK, i, a->seats[i].bad);
         if (connected)
             consider(f, FAULT_UNFINISHED, i, a->seats[i].unfinished);

@@ -202,7 +202,7 @@ void node_unhost(struct core *core, struct node *node, struct attempt *a, size_t
 
 bool node_usable(const struct node *node)
 {
-    return node->r.state == NODE_UP && node->r.connected && !node->r.drain_requested && node->n_stale == 0;
+    return node->r.state == NODE_UP && node->n_stale == 0;
 }
 
 static void examine_hosted(struct core *core, struct node *node)

@@ -27,6 +27,12 @@ static void test_happy_path(void **state)
     world_train(w, id, 1, 20, 500, 10);
     assert_int_equal(world_job(w, id)->progress.step, 20);
     assert_int_equal(world_job(w, id)->progress.checkpoint_step, 20);
+    int64_t productive_ms = world_job(w, id)->productive_ms;
+    world_say_step(w, id, "STEP", 20); /* repeated */
+    world_say_step(w, id, "STEP", 7);  /* late */
+    assert_int_equal(world_job(w, id)->progress.step, 20);
+    assert_int_equal(world_job(w, id)->productive_ms, productive_ms);
+    assert_int_equal(world_attempt(w, id)->lost.replay, 0);
     world_finish(w, id);
     assert_job(w, id, JOB_COMPLETED);
     assert_says(world_job(w, id)->reason, "all 4 ranks exited with 0");
@@ -338,6 +344,7 @@ static void test_shim_lost_is_a_node_fault(void **state)
     struct shim *s = world_rank_shim(w, id, 2);
     shim_end_ranks(w, s, 0, 9);
     shim_set(s, REPORT_LOST);
+    s->report.rev = 1; /* the agent's word: it does not know the shim's last revision */
     world_pump(w);
     assert_job(w, id, JOB_RUNNING); /* at once, on the same nodes */
     assert_int_equal(world_job(w, id)->attempt, 2);

@@ -97,6 +97,26 @@ static void test_returning_node_is_cleared_first(void **state)
     world_free(w);
 }
 
+/* As above, but the node was only stopped for a while: its link never broke, so there is no new hello to tell what runs there. */
+static void test_waking_node_is_cleared_first(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    int64_t id = world_submit(w, train);
+    w->agents[1].mute = true;
+    world_pass(w, 6000);
+    assert_node(w, "node1", NODE_DOWN);
+    core_node_heartbeat(w->core, world_time(w), "node1");
+    core_turn(w->core, world_time(w));
+    assert_node(w, "node1", NODE_UP);
+    assert_int_equal(world_job(w, id)->attempt, 1);
+    w->agents[1].mute = false;
+    world_pump(w);
+    assert_job(w, id, JOB_RUNNING);
+    assert_int_equal(world_job(w, id)->attempt, 2);
+    world_free(w);
+}
+
 static void test_link_back_in_time_changes_nothing(void **state)
 {
     (void)state;
@@ -306,6 +326,7 @@ static void test_stalled_controller_blames_nobody(void **state)
     w->mono_ms += 60000;
     world_pump(w);
     assert_job(w, id, JOB_RUNNING);
+    assert_int_equal(world_job(w, id)->attempt, 1);
     assert_node(w, "node1", NODE_UP);
     w->agents[1].mute = true;
     world_pass(w, 8000);
@@ -337,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_node_down_moves_its_job),
         cmocka_unit_test(test_returning_node_is_cleared_first),
+        cmocka_unit_test(test_waking_node_is_cleared_first),
         cmocka_unit_test(test_link_back_in_time_changes_nothing),
         cmocka_unit_test(test_node_back_without_its_attempt),
         cmocka_unit_test(test_lost_order_is_sent_again),

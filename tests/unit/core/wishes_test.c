@@ -143,6 +143,12 @@ static void test_cancel_waits_for_the_ranks(void **state)
     assert_job(w, id, JOB_RUNNING);
     assert_string_equal(world_job(w, id)->reason, "cancelled by ann: waits for its ranks to stop");
     assert_int_equal(core_node_free_slots(w->core, "node0"), 0);
+    enum core_refusal why;
+    struct err err = {""};
+    for (enum core_job_verb verb = CORE_HOLD; verb <= CORE_REQUEUE; verb++)
+        assert_int_equal(core_job_request(w->core, world_time(w), id, verb, "ann", &why, &err), -1);
+    assert_says(err.text, "being cancelled");
+    world_verb(w, id, CORE_CANCEL); /* once more is fine */
     shim_end_ranks(w, s, 0, 9);
     world_pump(w);
     assert_job(w, id, JOB_CANCELLED);

@@ -20,7 +20,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/placement.h"
 
-enum { WORLD_NODES = 16, WORLD_JOBS = 64, WORLD_ATTEMPTS = 4096, WORLD_SHIMS = 256 };
+enum { WORLD_NODES = 16, WORLD_JOBS = 64, WORLD_ATTEMPTS = 1024, WORLD_SHIMS = 64 };
 #define WORLD_UTC 1800000000000
 
 struct shim {
