@@ -97,7 +97,7 @@ static enum claim_result compare(const struct claim *c, const json_t *old, struc
                 c->path, attempt, job);
         return CLAIM_SUPERSEDED;
     }
-    if (!*job)
+    if (!*job && !jsonx_bool_or(old, "done", false))
         warn_if_alive(old, c->path);
     return CLAIM_OK;
 }

@@ -13,12 +13,12 @@
 #include "common/fsutil.h"
 #include "runtime/comm.h"
 
-#define SUM_SLICE (1u << 18) /* floats per rank and round: 1 MiB messages, far below MPI's int counts */
+#define SUM_ROUND (1u << 24) /* floats that a sum moves at a time: 64 MiB, far below MPI's int counts */
 
 struct comm {
     int rank, size;
     bool mpi;
-    float *scratch; /* (size,SUM_SLICE) */
+    float *scratch; /* (size, SUM_ROUND/size): only as much is touched as is summed */
 };
 
 #ifdef __SANITIZE_ADDRESS__
@@ -101,7 +101,7 @@ struct comm *comm_open(struct err *err)
         return NULL;
     }
     if (c->size > 1)
-        c->scratch = mem_grow(NULL, (size_t)c->size * SUM_SLICE, sizeof *c->scratch);
+        c->scratch = mem_grow(NULL, SUM_ROUND + (size_t)c->size, sizeof *c->scratch);
     return c;
 }
 
@@ -145,7 +145,7 @@ void comm_gather(struct comm *comm, const void *mine, size_t bytes, void *all)
         memcpy(all, mine, bytes);
 }
 
-/* One round: at most size*SUM_SLICE floats; the last slices may be shorter or empty. */
+/* One round: at most SUM_ROUND floats; the last slices may be shorter or empty. */
 static void sum_round(struct comm *c, float *x, size_t count)
 {
     int *lengths = mem_grow(NULL, (size_t)c->size * 4, sizeof *lengths);
@@ -177,9 +177,8 @@ void comm_sum_float(struct comm *comm, float *x, size_t count)
 {
     if (comm->size == 1)
         return;
-    size_t round = (size_t)comm->size * SUM_SLICE;
-    for (size_t at = 0; at < count; at += round)
-        sum_round(comm, x + at, count - at < round ? count - at : round);
+    for (size_t at = 0; at < count; at += SUM_ROUND)
+        sum_round(comm, x + at, count - at < SUM_ROUND ? count - at : SUM_ROUND);
 }
 
 int comm_max_int(struct comm *comm, int value)

@@ -65,6 +65,7 @@ static void test_damaged_files(void **state)
     } rows[] = {
         {METRICS_HEADER "\n1,a\n2,b\n3,tor", 3, "1 2 "},             /* a torn last line */
         {METRICS_HEADER "\n1,a\n2,b\n2,c\n1,d\n3,e\n", 3, "1 2 3 "}, /* doubled rows */
+        {METRICS_HEADER "\n1,a\n9,x\n2,b\n3,c\n", 3, "1 2 3 "},      /* a stray later row */
         {METRICS_HEADER "\n1,a\nrubbish\n\n2,b\n", 2, "1 2 "},
         {METRICS_HEADER "\n1,a\n4,b\n", 4, "1 4 "}, /* a gap is told, not invented */
         {METRICS_HEADER, 2, ""},

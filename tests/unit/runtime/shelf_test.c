@@ -141,6 +141,20 @@ static void test_purge_never_takes_the_last_good_one(void **state)
     assert_steps("40 30 ");
 }
 
+static void test_incomplete_ones_do_not_count(void **state)
+{
+    (void)state;
+    int64_t verified = 20;
+    commit(10, 1);
+    commit(20, 1);
+    commit(30, 1);
+    char *path = str_printf("%s/step-00000030/rank-00000.safetensors", dir);
+    assert_int_equal(unlink(path), 0);
+    free(path);
+    shelf_purge(dir, 2, &verified);
+    assert_steps("30 20 10 ");
+}
+
 static void test_purge_without_any_good_one(void **state)
 {
     (void)state;
@@ -209,6 +223,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_same_step_is_replaced, fresh, forget),
         cmocka_unit_test_setup_teardown(test_purge_keeps_the_newest, fresh, forget),
         cmocka_unit_test_setup_teardown(test_purge_never_takes_the_last_good_one, fresh, forget),
+        cmocka_unit_test_setup_teardown(test_incomplete_ones_do_not_count, fresh, forget),
         cmocka_unit_test_setup_teardown(test_purge_without_any_good_one, fresh, forget),
         cmocka_unit_test_setup_teardown(test_sweep, fresh, forget),
         cmocka_unit_test_setup_teardown(test_set_aside, fresh, forget),
