@@ -14,70 +14,15 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "agent/shim/agent_link.h"
-#include "agent/shim/notify.h"
-#include "agent/shim/prepare.h"
-#include "agent/shim/rank_env.h"
 #include "agent/shim/rankmap.h"
-#include "agent/shim/ranks.h"
-#include "agent/shim/shim_table.h"
-#include "agent/shim/state.h"
-#include "agent/shim/wireup.h"
-#include "common/clock.h"
+#include "agent/shim/shim_private.h"
 #include "common/fsutil.h"
 #include "common/jsonline.h"
 #include "common/jsonx.h"
 #include "common/log.h"
-#include "common/proctree.h"
 #include "schema/link.h"
 
-#define SWEEP_FIRST_MS   5
-#define SWEEP_SLOWEST_MS 200
-#define SWEEP_WORRY_MS   5000 /* after this the report says which processes cannot be killed */
-#define NAMES_MAX        8    /* of them */
-
-/* Requests for a checkpoint, of one rank. */
-struct asked {
-    bool wants_signal; /* it has announced CHECKPOINT_ON=SIGUSR1 */
-    int64_t counter;   /* the order's counter that it was last told, or that stood when the attempt began */
-};
-
-struct shim {
-    const char *dir;
-    struct event_base *base;
-    struct link_order order;
-    struct prepared prepared;
-    struct state *state;
-    struct agent_link *agent;
-    struct wireup *wireup;
-    struct notify *notify;
-    struct ranks *ranks;
-    enum shim_state at;
-    struct event *grace, *sweep, *signals[3];
-    int64_t stop_since_ms, grace_ends_ms;
-    int64_t sweep_since_ms, sweep_wait_ms;
-    struct asked *asked; /* (n_ranks) */
-    bool worried, exit_when_gone;
-};
-
-static void fire(struct shim *s, enum shim_event event);
-
 /* ---- report ---- */
-
-static void set_reason(struct shim *s, const char *text)
-{
-    struct link_report *report = state_report(s->state);
-    snprintf(report->reason, sizeof report->reason, "%s", text);
-    state_changed(s->state);
-}
-
-static void report_phase(struct shim *s)
-{
-    int phase = shim_phase(s->at);
-    if (phase >= 0)
-        state_report(s->state)->phase = (enum report_phase)phase;
-    state_changed(s->state);
-}
 
 static void send_report(struct shim *s)
 {
@@ -185,208 +130,13 @@ static bool on_is_local(void *ctx, int64_t rank)
 static const struct notify_events NOTIFY_EVENTS = {
     .rank_of = on_rank_of, .is_local = on_is_local, .progress = on_progress};
 
-/* ---- actions ---- */
-
-static void arm(struct event *timer, int64_t ms)
-{
-    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-    evtimer_add(timer, &tv);
-}
-
-static void give_back(struct shim *s)
-{
-    notify_drain(s->notify);
-    ranks_drain_logs(s->ranks);
-    notify_free(s->notify);
-    s->notify = NULL;
-    wireup_end(s->wireup);
-    prepared_clear(&s->prepared);
-}
-
-static void do_refuse(struct shim *s)
-{
-    give_back(s);
-    report_phase(s);
-    log_error("refused: %s", state_report(s->state)->reason);
-}
-
-/* The environments of all ranks, or NULL with a sentence. */
-static char ***make_environments(struct shim *s, struct err *err)
-{
-    struct rank_env in = {.order = &s->order,
-                          .who = &s->prepared.who,
-                          .scratch = s->prepared.scratch,
-                          .job_file = s->prepared.job_file,
-                          .notify_socket = s->prepared.notify_socket};
-    char ***envs = mem_zero(s->order.n_ranks + 1, sizeof *envs);
-    for (size_t i = 0; i < s->order.n_ranks; i++) {
-        envs[i] = rank_env_build(&in, i, s->prepared.inherited);
-        if (wireup_env(s->wireup, s->order.ranks[i].rank, &envs[i], err) != 0) {
-            for (size_t k = 0; k <= i; k++)
-                envlist_free(envs[k]);
-            free(envs);
-            return NULL;
-        }
-        rank_env_apply_job(&envs[i], &s->order);
-    }
-    return envs;
-}
-
-static char ***before_launch(struct shim *s, struct err *err)
-{
-    const char *node = s->order.map[s->order.node_rank].node;
-    if (wireup_start_server(s->wireup, &s->order, s->prepared.pmix_dir, node, err) != 0 ||
-        wireup_go(s->wireup, &s->order, s->prepared.who.uid, s->prepared.who.gid, err) != 0)
-        return NULL;
-    return make_environments(s, err);
-}
-
-static void do_launch(struct shim *s)
-{
-    struct err err = {""};
-    char ***envs = before_launch(s, &err);
-    if (!envs) {
-        set_reason(s, err.text);
-        fire(s, SHIM_EV_UNFIT);
-        return;
-    }
-    if (s->prepared.master_fd >= 0)
-        close(s->prepared.master_fd); /* held until now; rank 0 is about to bind it */
-    s->prepared.master_fd = -1;
-    if (ranks_start(s->ranks, (char **const *)envs, &err) != 0) {
-        set_reason(s, err.text);
-        fire(s, ranks_alive(s->ranks) ? SHIM_EV_KILL : SHIM_EV_UNFIT);
-    }
-    for (size_t i = 0; i < s->order.n_ranks; i++)
-        envlist_free(envs[i]);
-    free(envs);
-}
-
-/* The earliest end any stop order asked for; the grace counts from the first one. */
-static void do_regrace(struct shim *s)
-{
-    int64_t ends_ms = s->stop_since_ms + s->order.grace_ms;
-    if (ends_ms < s->grace_ends_ms)
-        s->grace_ends_ms = ends_ms;
-    int64_t left_ms = s->grace_ends_ms - clock_boot_ms();
-    arm(s->grace, left_ms > 0 ? left_ms : 0);
-}
-
-static void do_stop(struct shim *s)
-{
-    s->stop_since_ms = clock_boot_ms();
-    s->grace_ends_ms = INT64_MAX;
-    ranks_set_stopping(s->ranks);
-    ranks_signal(s->ranks, SIGTERM);
-    do_regrace(s);
-    report_phase(s);
-}
-
-static struct proctree attempt_tree(const struct shim *s)
-{
-    struct proctree tree = {.cgroup = s->prepared.cgroup, .root = getpid()};
-    if (s->order.n_map >
-        0) { /* before go, whoever carries the token belongs to another (pretend) node of this host */
-        tree.token = s->order.token;
-        tree.node = s->order.map[s->order.node_rank].node;
-    }
-    return tree;
-}
-
-/* Says once, in words, what cannot be killed (processes in uninterruptible sleep, as a rule on a dead file system). */
-static void worry(struct shim *s, const pid_t *pids, size_t n)
-{
-    if (s->worried || clock_boot_ms() - s->sweep_since_ms < SWEEP_WORRY_MS)
-        return;
-    s->worried = true;
-    char text[256];
-    size_t at = (size_t)snprintf(
-        text, sizeof text,
-        "%zu processes do not die of SIGKILL (uninterruptible sleep, perhaps on a file system that is away):",
-        n);
-    for (size_t i = 0; i < n && i < NAMES_MAX; i++)
-        at += (size_t)snprintf(text + at, sizeof text - at, " %d", (int)pids[i]);
-    log_error("%s", text);
-    set_reason(s, text);
-}
-
-static void sweep_once(struct shim *s)
-{
-    struct proctree tree = attempt_tree(s);
-    pid_t *pids;
-    ranks_reap(s->ranks);
-    size_t n = proctree_list(&tree, &pids);
-    if (n > 0) {
-        worry(s, pids, n);
-        (void)proctree_signal(&tree, SIGKILL);
-        ranks_reap(s->ranks);
-    }
-    free(pids);
-    if (n == 0 && ranks_alive(s->ranks) == 0) {
-        fire(s, SHIM_EV_SWEPT);
-        return;
-    }
-    arm(s->sweep, s->sweep_wait_ms);
-    s->sweep_wait_ms = s->sweep_wait_ms * 2 < SWEEP_SLOWEST_MS ? s->sweep_wait_ms * 2 : SWEEP_SLOWEST_MS;
-}
-
-static void do_sweep(struct shim *s)
-{
-    evtimer_del(s->grace);
-    s->sweep_since_ms = clock_boot_ms();
-    s->sweep_wait_ms = SWEEP_FIRST_MS;
-    if (s->order.phase == ORDER_STOP || s->exit_when_gone) {
-        ranks_set_stopping(s->ranks);
-        state_report(s->state)->phase = REPORT_STOPPING;
-        state_changed(s->state);
-    }
-    ranks_signal(s->ranks, SIGKILL);
-    sweep_once(s);
-}
-
-static void do_bury(struct shim *s)
-{
-    give_back(s);
-    report_phase(s);
-    log_info("no process of this attempt is left");
-}
-
-static void act(struct shim *s, enum shim_action action)
-{
-    switch (action) {
-    case SHIM_DO_NOTHING:
-        break;
-    case SHIM_DO_REPORT:
-        report_phase(s);
-        break;
-    case SHIM_DO_REFUSE:
-        do_refuse(s);
-        break;
-    case SHIM_DO_LAUNCH:
-        do_launch(s);
-        break;
-    case SHIM_DO_STOP:
-        do_stop(s);
-        break;
-    case SHIM_DO_REGRACE:
-        do_regrace(s);
-        break;
-    case SHIM_DO_SWEEP:
-        do_sweep(s);
-        break;
-    case SHIM_DO_BURY:
-        do_bury(s);
-        break;
-    }
-}
-
-static void fire(struct shim *s, enum shim_event event)
+void shim_fire(struct shim *s, enum shim_event event)
 {
     const struct shim_rule *rule = shim_rule(s->at, event);
     if (rule->next != s->at)
         log_info("%s -> %s", shim_state_name(s->at), shim_state_name(rule->next));
     s->at = rule->next;
-    act(s, rule->action);
+    shim_act(s, rule->action);
 }
 
 /* ---- orders ---- */
@@ -434,10 +184,10 @@ static void follow(struct shim *s)
         ask_checkpoint(s, i);
     if (s->order.phase == ORDER_STOP) {
         if (s->order.reason && *s->order.reason && !*state_report(s->state)->reason)
-            set_reason(s, s->order.reason);
-        fire(s, s->order.kill ? SHIM_EV_KILL : SHIM_EV_STOP);
+            shim_set_reason(s, s->order.reason);
+        shim_fire(s, s->order.kill ? SHIM_EV_KILL : SHIM_EV_STOP);
     } else if (s->order.phase == ORDER_GO && s->order.n_map > 0) {
-        fire(s, SHIM_EV_GO);
+        shim_fire(s, SHIM_EV_GO);
     }
 }
 
@@ -458,7 +208,7 @@ static int on_order(void *ctx, const json_t *msg, struct err *err)
 
 static void on_release(void *ctx)
 {
-    fire(ctx, SHIM_EV_RELEASE);
+    shim_fire(ctx, SHIM_EV_RELEASE);
 }
 
 static void on_agent(void *ctx)
@@ -477,26 +227,26 @@ static void turn(struct shim *s)
 {
     bool started = s->at == SHIM_LAUNCHING || s->at == SHIM_RUNNING || s->at == SHIM_STOPPING;
     if (s->at == SHIM_LAUNCHING && ranks_waiting(s->ranks) == 0)
-        fire(s, SHIM_EV_STARTED);
+        shim_fire(s, SHIM_EV_STARTED);
     if (started && ranks_alive(s->ranks) == 0)
-        fire(s, SHIM_EV_ENDED);
+        shim_fire(s, SHIM_EV_ENDED);
     flush(s);
     if (s->exit_when_gone)
-        fire(s, SHIM_EV_RELEASE); /* ignored until gone or refused */
+        shim_fire(s, SHIM_EV_RELEASE); /* ignored until gone or refused */
 }
 
 static void on_grace(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    fire(arg, SHIM_EV_GRACE_OVER);
+    shim_fire(arg, SHIM_EV_GRACE_OVER);
 }
 
 static void on_sweep(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    sweep_once(arg);
+    shim_sweep_once(arg);
 }
 
 static void on_signal(evutil_socket_t sig, short what, void *arg)
@@ -510,8 +260,8 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
     log_info("signal %d: ending the attempt", (int)sig);
     s->exit_when_gone = true;
     if (!*state_report(s->state)->reason)
-        set_reason(s, "the shim was told by a signal to end the attempt");
-    fire(s, SHIM_EV_KILL);
+        shim_set_reason(s, "the shim was told by a signal to end the attempt");
+    shim_fire(s, SHIM_EV_KILL);
 }
 
 static void make_events(struct shim *s)
@@ -550,10 +300,10 @@ static void begin(struct shim *s)
     struct err err = {""};
     flush(s);
     if (get_ready(s, &err) == 0) {
-        fire(s, SHIM_EV_PREPARED);
+        shim_fire(s, SHIM_EV_PREPARED);
     } else {
-        set_reason(s, err.text);
-        fire(s, SHIM_EV_UNFIT);
+        shim_set_reason(s, err.text);
+        shim_fire(s, SHIM_EV_UNFIT);
     }
     flush(s);
     follow(s); /* order.json may have been rewritten to go or stop before this shim was up */
