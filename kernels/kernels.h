@@ -21,7 +21,7 @@ int kernel_open(struct err *err);
 /* One line about the backend for logs and measurements, e.g. "OpenBLAS 0.3.21 SkylakeX, 2 threads". After kernel_open. */
 void kernel_describe(char *out, size_t size);
 
-/* `count` numbers, all 0, aligned to 64 bytes. NULL when memory is short. kernel_free takes NULL. */
+/* `count` numbers, all 0, aligned to 64 bytes. NULL when the host has not that much memory. kernel_free takes NULL. */
 real *kernel_alloc(size_t count);
 void kernel_free(real *x);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "kernels/cpu/parts.h"
 #include "kernels/kernels.h"
@@ -10,10 +11,17 @@
 #define LANES     32
 #define HUGE_PAGE ((size_t)2 << 20)
 
+/* What this host could ever give. Linux promises more than it has and kills the program that uses it: better to refuse. */
+static size_t physical_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX / 2;
+}
+
 /* Large arrays begin on a huge page and ask for more of them: 2,048 tokens of logits would otherwise need 100,000 page table entries. */
 real *kernel_alloc(size_t count)
 {
-    if (count > (SIZE_MAX - HUGE_PAGE) / sizeof(real))
+    if (count > physical_bytes() / sizeof(real))
         return NULL;
     size_t bytes = count * sizeof(real), unit = bytes < 2 * HUGE_PAGE ? 64 : HUGE_PAGE;
     bytes = bytes ? (bytes + unit - 1) / unit * unit : unit;

@@ -4,6 +4,7 @@
  * Derivatives come from the five-point formula with h = 1e-3: its error, O(h^4) plus rounding of about 1e-10, is far below the tolerance.
  * Parameters are larger than those of model_init, so that no part of the network is nearly linear. */
 #include <math.h>
+#include <omp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -193,6 +194,7 @@ static void gradients_match_differences(void **state)
 
 int main(void)
 {
+    omp_set_num_threads(1); /* the models are too small to share */
     const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_match_differences)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
