@@ -34,6 +34,8 @@ static real log_sum_exp(const real *x, size_t v)
     double sum = 0;
     for (size_t j = 0; j < v; j += BLOCK)
         sum += (double)sum_exp(x + j, v - j < BLOCK ? v - j : BLOCK, most);
+    /* v > 0, and the largest logit adds 1 to the sum */
+    /* cppcheck-suppress invalidFunctionArg */
     return most + (real)log(sum);
 }
 
