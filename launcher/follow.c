@@ -220,15 +220,20 @@ static void last_events(struct follow *f)
 
 /* ---- Ctrl-C ---- */
 
-static void leave(struct follow *f, int code)
+static void leave(struct follow *f)
 {
+    bool cancelled = f->options->cancel_on_interrupt;
+    long long id = f->id;
     f->left = true;
-    f->exit_code = code;
+    f->exit_code = cancelled ? CLI_JOB_FAILED : CLI_DONE;
     progress_end(f->progress);
-    fprintf(
-        stderr,
-        "belay: left job %lld, which goes on: `belay status %lld` shows it, `belay cancel %lld` ends it\n",
-        (long long)f->id, (long long)f->id, (long long)f->id);
+    if (cancelled)
+        fprintf(stderr, "belay: left job %lld while it ends: `belay status %lld` shows it\n", id, id);
+    else
+        fprintf(stderr,
+                "belay: left job %lld, which goes on: `belay status %lld` shows it, `belay cancel %lld` ends "
+                "it\n",
+                id, id, id);
 }
 
 static void ask_cancel(struct follow *f)
@@ -251,7 +256,7 @@ static void on_interrupt(struct follow *f)
     if (f->options->cancel_on_interrupt && f->interrupts == 1)
         ask_cancel(f);
     else
-        leave(f, f->options->cancel_on_interrupt ? CLI_JOB_FAILED : CLI_DONE);
+        leave(f);
 }
 
 /* ---- the loop ---- */
