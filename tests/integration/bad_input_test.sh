@@ -74,7 +74,9 @@ refused() {
   return 1
 }
 
-ok "a cluster" belay up --nodes 1 --slots 1 >up.log 2>&1 || { diag "$(cat up.log)"; exit 1; }
+quietly() { "$@" >quietly.log 2>&1 || { diag "$(cat quietly.log)"; return 1; }; }
+
+ok "a cluster" quietly belay up --nodes 1 --slots 1 || exit 1
 is "it has no jobs" "$(belay status --all -o json | json .length)" 0
 
 number=0
@@ -107,4 +109,4 @@ belay submit good.yaml --set train.stps=4 >out 2>err
 is "a mistake in --set: exit code" $? 2
 like "a mistake in --set: sentence" "$(cat err)" '^--set train.stps=4: unknown field "train.stps"; did you mean "train.steps"'
 is "nothing was created" "$(belay status --all -o json | json .length)" 0
-ok "the good file is valid" belay validate good.yaml >out 2>&1
+ok "the good file is valid" quietly belay validate good.yaml
