@@ -29,7 +29,7 @@ leftovers() { # scratch folders and cgroups of this run, from its state files
 }
 heard() { grep -qE -- "$1" "$OUT" 2>/dev/null; }
 
-plan 47
+plan 48
 
 fresh; drive --nodes 2 --ranks 2 -- "$PROGRAMS/mpi_ring" 4; rc=$?
 is "an MPI program over two shims ends well" "$rc" 0 || diag "$(cat "$OUT"; logs; tail -n 20 "$T"/node*/attempts/7.1/shim.log)"
@@ -39,6 +39,9 @@ is "nothing is left in /dev/shm or the cgroups" "$(leftovers)" ""
 
 fresh; drive --nodes 3 --ranks 1 -- "$PROGRAMS/mpi_ring" 3
 is "three nodes" "$(logs | grep -c 'of 3 sum 6 shared 1 ok')" 3
+
+fresh; drive --nodes 3 --ranks 1 --env OMPI_MCA_pmix_base_async_modex=1 --env OMPI_MCA_pmix_base_collect_data=0 -- "$PROGRAMS/mpi_ring" 3
+is "and with direct modex, routed through the node between" "$(logs | grep -c 'of 3 sum 6 shared 1 ok')" 3
 
 fresh; drive_on --nodes 2 --ranks 2 --on "$T/now" stop:200 -- "$PROGRAMS/mpi_ring" 4 abort 1 9
 until_true 30 heard '^node0 .*1:exited'; touch "$T/now"; join_driver
