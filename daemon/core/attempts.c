@@ -99,7 +99,6 @@ static void avoid(struct core *core, struct job *job, struct node *node, int64_t
     int64_t pause = RECOVERY_AVOID_MS;
     for (size_t i = 0; i < job->failed_prepares && pause < RECOVERY_BACKOFF_MAX_MS; i++)
         pause *= 2;
-    job->failed_prepares++;
     int64_t until = core_mono_of(core, from_ms + pause);
     if (until <= core->t.mono_ms)
         return;
@@ -288,8 +287,10 @@ static void fail(struct core *core, struct attempt *a, const struct attempt_fact
     struct err why;
     fault_describe(a, f, &why);
     name_culprit(core, a, f, why.text);
-    if (a->r.state == ATTEMPT_PREPARING || f->fault == FAULT_REFUSED)
+    if (a->r.state == ATTEMPT_PREPARING || f->fault == FAULT_REFUSED) {
         avoid(core, a->job, a->seats[f->fault_seat].node, core->t.now_ms);
+        a->job->failed_prepares++;
+    }
     attempt_stop(core, a, outcome_of(f), why.text);
 }
 
@@ -351,12 +352,30 @@ void attempt_examine(struct core *core, struct attempt *a)
     drain_examine(core, a);
 }
 
-static size_t first_seat_without(const struct attempt *a, enum report_phase phase)
+static bool seat_late(const struct attempt *a, size_t i)
 {
-    size_t i = 0;
-    while (i + 1 < a->r.n_nodes && a->r.nodes[i].reported && a->r.nodes[i].report.phase >= phase)
-        i++;
-    return i;
+    enum report_phase due = a->r.state == ATTEMPT_PREPARING ? REPORT_READY : REPORT_RUNNING;
+    return !a->r.nodes[i].reported || a->r.nodes[i].report.phase < due;
+}
+
+static size_t count_late(const struct attempt *a, size_t *first)
+{
+    size_t n = 0;
+    *first = 0;
+    for (size_t i = a->r.n_nodes; i > 0; i--)
+        if (seat_late(a, i - 1)) {
+            *first = i - 1;
+            n++;
+        }
+    return n;
+}
+
+static void avoid_late(struct core *core, struct attempt *a)
+{
+    for (size_t i = 0; i < a->r.n_nodes; i++)
+        if (seat_late(a, i))
+            avoid(core, a->job, a->seats[i].node, core->t.now_ms);
+    a->job->failed_prepares++;
 }
 
 void attempt_check_deadline(struct core *core, struct attempt *a)
@@ -364,14 +383,17 @@ void attempt_check_deadline(struct core *core, struct attempt *a)
     if (core->t.mono_ms < a->due_mono_ms)
         return;
     bool preparing = a->r.state == ATTEMPT_PREPARING;
-    size_t seat = first_seat_without(a, preparing ? REPORT_READY : REPORT_RUNNING);
+    size_t first, late = count_late(a, &first);
+    char others[32] = "";
+    if (late > 1)
+        (void)snprintf(others, sizeof(others), " and %zu more", late - 1);
     struct err why;
-    err_set(&why, "%s %s in time", a->r.nodes[seat].node,
+    err_set(&why, "%s%s %s in time", a->r.nodes[first].node, others,
             preparing ? "did not get ready" : "did not report that its ranks run");
     struct event_of of = of_attempt(a, "node_fault");
-    of.node = a->r.nodes[seat].node;
+    of.node = a->r.nodes[first].node;
     event_note(core, of, "%s", why.text);
     if (preparing)
-        avoid(core, a->job, a->seats[seat].node, core->t.now_ms);
+        avoid_late(core, a);
     attempt_stop(core, a, OUTCOME_NODE, why.text);
 }

@@ -229,7 +229,7 @@ static void count_attempts(const struct core *core, const struct job *job, struc
         fruitless = fruitless && !a->advanced;
         f->fruitless += fruitless && (failed || node);
         node_row = node_row && !failed && a->r.to_step < 0;
-        f->node_faults += node || a->r.outcome == OUTCOME_NODE ? node_row : 0;
+        f->node_faults += node_row && a->r.outcome == OUTCOME_NODE;
     }
 }
 

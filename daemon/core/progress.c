@@ -76,11 +76,23 @@ static const struct attempt *lost_before(const struct attempt *a)
     return counts ? before : NULL;
 }
 
+/* Did it end without the last word of some node? Then that node was down. */
+static bool ended_by_down(const struct attempt *a)
+{
+    for (size_t i = 0; i < a->r.n_nodes; i++) {
+        enum report_phase phase = a->r.nodes[i].report.phase;
+        if (!a->r.nodes[i].reported ||
+            (phase != REPORT_GONE && phase != REPORT_REFUSED && phase != REPORT_LOST))
+            return true;
+    }
+    return false;
+}
+
 /* From the death of the first failing rank, or the last sign of life of its node, to when it was noticed. */
 static int64_t detect_ms(const struct core *core, const struct attempt *a)
 {
     struct attempt_facts f = attempt_gather(a);
-    if (a->r.outcome == OUTCOME_NODE && f.fault == FAULT_DOWN)
+    if (a->r.outcome == OUTCOME_NODE && ended_by_down(a))
         return core->config.down_after_ms;
     if (a->r.outcome != OUTCOME_FAILED || !f.fault_rank || f.fault_rank->ended_ms == 0)
         return 0;

@@ -88,6 +88,13 @@ static const struct link_rank *earlier(const struct link_rank *a, const struct l
     return a && a->ended_ms <= b->ended_ms ? a : b;
 }
 
+/* A report speaks only for ranks that were placed there. */
+static bool belongs(const struct attempt *a, size_t seat, int64_t rank)
+{
+    return rank >= 0 && (size_t)rank < a->r.world &&
+           strcmp(a->r.placement[rank].node, a->seats[seat].node->r.name) == 0;
+}
+
 void seat_summarise(struct attempt *a, size_t seat)
 {
     struct seat *s = &a->seats[seat];
@@ -97,6 +104,8 @@ void seat_summarise(struct attempt *a, size_t seat)
     s->bad = s->unfinished = NULL;
     for (size_t i = 0; i < report->n_ranks; i++) {
         const struct link_rank *rank = &report->ranks[i];
+        if (!belongs(a, seat, rank->rank))
+            continue;
         s->connected = s->connected || rank->connected;
         if (rank->state != RANK_EXITED)
             continue;

@@ -321,6 +321,58 @@ static void test_prepare_times_out(void **state)
     world_free(w);
 }
 
+static void test_several_nodes_are_late(void **state)
+{
+    (void)state;
+    struct world *w = world_new(5, 2);
+    w->agents[0].slow = w->agents[2].slow = true;
+    int64_t id = world_run(w, 6, "");
+    world_pass(w, 15100);
+    assert_says(core_attempt(w->core, id, 1)->reason, "node0 and 1 more did not get ready in time");
+    assert_job(w, id, JOB_RUNNING);
+    assert_int_equal(world_job(w, id)->attempt, 2);
+    world_free(w);
+}
+
+/* Ready, told to go, and then nothing more is heard of its ranks. */
+static void test_launch_times_out(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 2);
+    int64_t id = world_submit(w, train);
+    world_verb(w, id, CORE_CANCEL);
+    w->agents[1].slow = true;
+    int64_t next = world_run(w, 4, "");
+    struct shim *s = world_rank_shim(w, next, 2);
+    shim_set(s, REPORT_READY);
+    s->phase = ORDER_GO; /* as if it had obeyed */
+    world_pump(w);
+    assert_int_equal(world_attempt(w, next)->state, ATTEMPT_LAUNCHING);
+    w->agents[1].slow = false;
+    world_pass(w, 59000);
+    assert_int_equal(world_attempt(w, next)->state, ATTEMPT_LAUNCHING);
+    world_pass(w, 2000);
+    assert_says(core_attempt(w->core, next, 1)->reason, "node1 did not report that its ranks run in time");
+    assert_job(w, next, JOB_RUNNING);
+    world_free(w);
+}
+
+/* A report that speaks of ranks of other nodes is believed only for its own. */
+static void test_reports_speak_for_their_own_ranks(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    int64_t id = world_submit(w, train);
+    struct link_rank ranks[] = {{.rank = 0, .state = RANK_EXITED, .code = 1},
+                                {.rank = 77, .state = RANK_EXITED, .code = 1},
+                                {.rank = -1, .state = RANK_EXITED, .code = 1}};
+    struct link_report r = {id, 1, 50, REPORT_RUNNING, "", 1, 1, ranks, 3};
+    core_node_report(w->core, world_time(w), "node1", &r);
+    world_pump(w);
+    assert_job(w, id, JOB_RUNNING);
+    world_free(w);
+}
+
 static void test_time_limit(void **state)
 {
     (void)state;
@@ -537,6 +589,9 @@ int main(void)
         cmocka_unit_test(test_refusal_costs_nothing),
         cmocka_unit_test(test_only_node_refuses),
         cmocka_unit_test(test_prepare_times_out),
+        cmocka_unit_test(test_several_nodes_are_late),
+        cmocka_unit_test(test_launch_times_out),
+        cmocka_unit_test(test_reports_speak_for_their_own_ranks),
         cmocka_unit_test(test_time_limit),
         cmocka_unit_test(test_shim_lost_is_a_node_fault),
         cmocka_unit_test(test_lost_node_explains_failing_ranks),
