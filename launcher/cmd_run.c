@@ -46,9 +46,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_run = {
     .name = "run",
     .args = "FILE [--set KEY=VALUE]... [--all-ranks]",
-    .help = "Submits a job, shows it to its end and exits with it (0 completed, 1 failed or cancelled); the "
-            "first Ctrl-C "
-            "cancels the job, the second leaves at once",
+    .help = "Submits a job, stays to its end and exits as it does; Ctrl-C cancels it, a second one leaves",
     .examples = "  belay run examples/quickstart.yaml\n  belay run hello.yaml --all-ranks\n",
     .min_words = 1,
     .max_words = 1,
