@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Data parallelism changes nothing but the speed: 1, 2 and 4 ranks give the same curve, and continue each other's checkpoints.
 . "$(dirname "$0")/train_common.sh"
-plan 14
+plan 17
 
 for n in 1 2 4; do job_file "dp$n"; done
 ok "1 rank without mpirun" to out1 belay-train dp1.yaml
@@ -11,6 +11,12 @@ ok "losses of 2 ranks equal those of 1 to 1e-5" close_columns 2 1e-5 dp1 dp2
 ok "losses of 4 ranks equal those of 1 to 1e-5" close_columns 2 1e-5 dp1 dp4
 like "each of 4 ranks wrote a shard" "$(echo dp4/step-00000024/*)" 'rank-00000.*rank-00003.safetensors'
 is "no more than 4" "$(ls dp4/step-00000024/*.safetensors | wc -l)" 4
+
+# a number of ranks that divides neither the parameters nor their rows
+job_file one3; job_file dp3
+ok "1 rank, 12 sequences" to out10 belay-train one3.yaml --set train.batch.global=12
+ok "3 ranks, 12 sequences" to out11 ranks 3 belay-train dp3.yaml --set train.batch.global=12
+ok "losses of 3 ranks equal those of 1 to 1e-5" close_columns 2 1e-5 one3 dp3
 
 # with a learning rate of 0 every gradient is one of the initial parameters
 for n in 1 4; do
