@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 
 #include "common/fsutil.h"
 
-#define DATAGRAM_MAX 4096 /* docs/protocols.md */
+#define DATAGRAM_MAX  4096 /* docs/protocols.md */
+#define CLOSE_WAIT_MS 1000
 
 struct notify {
     int fd; /* -1 = nobody listens */
@@ -50,15 +52,6 @@ struct notify *notify_open(const char *path, int rank)
     return n;
 }
 
-void notify_close(struct notify *notify)
-{
-    if (!notify)
-        return;
-    if (notify->fd >= 0)
-        close(notify->fd);
-    free(notify);
-}
-
 /* Sends the pending lines and these. 0 when the datagram went out. */
 static int send_lines(struct notify *n, const char *lines)
 {
@@ -70,6 +63,18 @@ static int send_lines(struct notify *n, const char *lines)
         return -1;
     n->pending[0] = 0;
     return 0;
+}
+
+void notify_close(struct notify *notify)
+{
+    if (!notify)
+        return;
+    struct pollfd room = {.fd = notify->fd, .events = POLLOUT};
+    if (notify->fd >= 0 && notify->pending[0] && poll(&room, 1, CLOSE_WAIT_MS) == 1)
+        (void)send_lines(notify, ""); /* the last chance; nobody is left to tell */
+    if (notify->fd >= 0)
+        close(notify->fd);
+    free(notify);
 }
 
 void notify_send(struct notify *notify, const char *fmt, ...)

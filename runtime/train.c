@@ -316,6 +316,22 @@ static void print_row(const struct run *run, const struct metrics_row *row)
            (double)row->tokens_per_second, 100 * (double)row->mfu, (double)row->step_ms);
 }
 
+/* The last step must arrive, or a finished run would look as if it had stopped before its end. */
+static void send_step(struct run *run, const struct metrics_row *row)
+{
+    char lines[512];
+    int64_t steps = run->spec->train.steps;
+    (void)snprintf(lines, sizeof lines,
+                   "STEP=%" PRId64 "\nSTEPS=%" PRId64 "\nLOSS=%.9g\nTOKENS=%" PRIu64
+                   "\nTOKENS_PER_SECOND=%.6g\nMFU=%.4g\nCOMPUTE_MS=%.6g\nWAIT_MS=%.6g",
+                   row->step, steps, row->loss, row->tokens, (double)row->tokens_per_second, (double)row->mfu,
+                   (double)row->compute_ms, (double)row->wait_ms); /* about 200 bytes */
+    if (row->step == steps)
+        notify_keep(run->notify, "%s", lines);
+    else
+        notify_send(run->notify, "%s", lines);
+}
+
 static void tell(struct run *run, const struct step *step)
 {
     struct err err;
@@ -328,11 +344,7 @@ static void tell(struct run *run, const struct step *step)
     if (metrics_append(run->metrics, &row, &err) != 0)
         log_warn("%s", err.text);
     print_row(run, &row);
-    notify_send(run->notify,
-                "STEP=%" PRId64 "\nSTEPS=%" PRId64 "\nLOSS=%.9g\nTOKENS=%" PRIu64
-                "\nTOKENS_PER_SECOND=%.6g\nMFU=%.4g\nCOMPUTE_MS=%.6g\nWAIT_MS=%.6g",
-                row.step, run->spec->train.steps, row.loss, row.tokens, (double)row.tokens_per_second,
-                (double)row.mfu, (double)row.compute_ms, (double)row.wait_ms);
+    send_step(run, &row);
 }
 
 /* ---- the loop --------------------------------------------------------------------------------------------------------- */

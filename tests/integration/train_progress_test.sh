@@ -20,7 +20,7 @@ like "phases" "$(grep -o 'PHASE=[a-z]*' said | uniq | tr '\n' ' ')" 'loading .*t
 ok "rank 0 announces SIGUSR1" grep -q '^RANK=0 .*CHECKPOINT_ON=SIGUSR1' said
 ok "rank 1 announces SIGUSR1" grep -q '^RANK=1 .*CHECKPOINT_ON=SIGUSR1' said
 like "rank 0 tells all of a step" "$(grep '^RANK=0 .*STEP=24 ' said)" 'STEPS=24 LOSS=[0-9.]+ TOKENS=12288 TOKENS_PER_SECOND=[0-9.e+]+ MFU=[0-9.e-]+ COMPUTE_MS=[0-9.e-]+ WAIT_MS='
-like "rank 1 tells its step" "$(grep '^RANK=1 .*STEP=24 ' said)" 'COMPUTE_MS='
+like "rank 1 tells its steps" "$(grep '^RANK=1 .*STEP=[0-9]* ' said)" 'COMPUTE_MS='
 ok "the loss is the one of metrics.csv" perl -e 'exit !(abs($ARGV[0] - $ARGV[1]) < 1e-7)' "$(grep -o 'STEP=24 .*LOSS=[0-9.]*' said | head -1 | sed 's/.*LOSS=//')" "$(tail -1 told/metrics.csv | cut -d, -f2)"
 is "every checkpoint is staged, then durable" "$(grep -oE 'CHECKPOINT_(STAGED|DURABLE)=[0-9]+' said | tr '\n' ' ')" "$(for s in 5 10 15 20 24; do printf 'CHECKPOINT_STAGED=%d CHECKPOINT_DURABLE=%d ' $s $s; done)"
 is "with its size" "$(grep -o 'CHECKPOINT_BYTES=[0-9]*' said | tail -1)" "CHECKPOINT_BYTES=$(cat told/step-00000024/*.safetensors | wc -c)"

@@ -61,6 +61,24 @@ static void test_full_queue(void **state)
     free(path);
 }
 
+/* What must arrive arrives at the close, when there is room again. */
+static void test_close_flushes(void **state)
+{
+    (void)state;
+    char *path = scratch_path("d.sock");
+    int fd = listen_at(path);
+    struct notify *n = notify_open(path, 0);
+    for (int i = 0; i < 5000; i++)
+        notify_send(n, "STEP=%d", i);
+    notify_keep(n, "CHECKPOINT_DURABLE=100");
+    while (*receive(fd))
+        ;
+    notify_close(n);
+    assert_string_equal(receive(fd), "RANK=0\nCHECKPOINT_DURABLE=100\n");
+    close(fd);
+    free(path);
+}
+
 static void test_nobody_there(void **state)
 {
     (void)state;
@@ -82,6 +100,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sends_lines),
         cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_close_flushes),
         cmocka_unit_test(test_nobody_there),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
