@@ -56,11 +56,13 @@ echo 'this is not JSON' >&5
 wait "${probe_pid[node0]}"; exec 5>&-
 state_is node0 up && not_ok "garbage ends the link" "$(rest GET /v1/nodes)" || ok "garbage ends the link"
 probe node1; exec 6>"$dir/node1.in"; until_true 5 state_is node1 up
+seen=$(rest GET '/v1/events?node=node1')
 mkfifo "$dir/again.in"; "$programs/agent_probe" "$port" "$secret" node1 <"$dir/again.in" >"$dir/again.out" 2>&1 & again=$!
 exec 7>"$dir/again.in"
 wait "${probe_pid[node1]}"; exec 6>&-
 until_true 5 has welcome "$dir/again.out"
 state_is node1 up && ok "a second login replaces the first without a break" || not_ok "a second login replaces the first" "$(rest GET /v1/nodes)"
+is "$seen" "$(rest GET '/v1/events?node=node1')" "... and is no event"
 exec 7>&-; wait $again
 until_true 3 eval '! state_is node1 up' && ok "a closed link is noticed" || not_ok "a closed link is noticed" "$(rest GET /v1/nodes)"
 
