@@ -390,7 +390,7 @@ static void check_train(struct job_reader *r)
     check_optimizer(r);
     check_runtime(r);
     if (!r->spec->checkpoint.directory)
-        r->spec->checkpoint.directory = str_dup("ckpt");
+        r->spec->checkpoint.directory = str_printf("ckpt-%s", r->spec->name);
 }
 
 void job_check(struct job_reader *r)

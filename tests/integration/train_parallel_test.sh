@@ -21,7 +21,7 @@ ok "losses of 3 ranks equal those of 1 to 1e-5" close_columns 2 1e-5 one3 dp3
 # with a learning rate of 0 every gradient is one of the initial parameters
 for n in 1 4; do
   job_file "still$n"
-  sed -i 's/lr: 1e-3, min_lr: 1e-4, warmup: 4, schedule: cosine/lr: 1e-30, min_lr: 1e-30, warmup: 0, schedule: constant/' "still$n.yaml"
+  sed -i 's/lr: 1e-3, min_lr: 1e-4, warmup: 4, schedule: cosine/lr: 0, min_lr: 0, warmup: 0, schedule: constant/' "still$n.yaml"
 done
 ok "1 rank without learning" to out5 belay-train still1.yaml
 ok "4 ranks without learning" to out6 ranks 4 belay-train still4.yaml

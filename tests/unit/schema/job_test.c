@@ -415,7 +415,7 @@ static void everything_is_filled_in(void **state)
     assert_true(s->train.optimizer.beta2 == 0.95);
     assert_true(s->train.optimizer.eps == 1e-8);
     assert_int_equal(s->train.seed, 1337);
-    assert_string_equal(s->checkpoint.directory, "ckpt");
+    assert_string_equal(s->checkpoint.directory, "ckpt-x");
     assert_int_equal(s->checkpoint.every, 50);
     assert_int_equal(s->checkpoint.resume, JOB_RESUME_AUTO);
     assert_int_equal(s->restart.window_ms, 86400000);
