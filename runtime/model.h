@@ -41,10 +41,13 @@ void model_init(struct model *model, uint64_t seed);
 /* Sets all gradients to 0. */
 void model_zero_gradients(struct model *model);
 
-/* tokens, targets (B,T) int32, targets < 0 are not counted. Returns the SUM of the cross-entropies (nats) over counted targets, in double. */
+/* tokens, targets (B,T) int32, targets < 0 are not counted. Returns the SUM of the cross-entropies (nats) over counted targets, in double.
+ * A token outside of [0,vocab), or a target >= vocab, gives NaN; nothing is read out of bounds, and the model_backward that follows does
+ * nothing. */
 double model_forward(struct model *model, const int32_t *tokens, const int32_t *targets);
 
-/* Adds d(scale * sum of cross-entropies)/d(parameter) to the gradients; after model_forward on the same micro-batch. */
+/* Adds d(scale * sum of cross-entropies)/d(parameter) to the gradients; once after each model_forward, whose
+ * logits it uses up. */
 void model_backward(struct model *model, real scale);
 
 /* Floating point operations of one training step per token (forward + backward), the PaLM count (arXiv 2204.02311, appendix B):
