@@ -57,42 +57,39 @@ static const struct placed_rank *find_rank(const struct attempt_record *attempt,
     return NULL;
 }
 
-static enum exchange_next ask(struct exchange *x, const struct attempt_record *attempt, int64_t rank)
+static enum exchange_next ask(struct exchange *x, const struct attempt_record *attempt,
+                              const struct placed_rank *placed)
 {
-    const struct placed_rank *placed = find_rank(attempt, rank);
-    struct agent_log_request request = {.job = attempt->job, .attempt = attempt->number, .rank = rank};
+    struct agent_log_request request = {
+        .node = placed->node, .job = attempt->job, .attempt = attempt->number, .rank = placed->rank};
     struct err err = {0};
     request.offset = exchange_query_int(x, "offset", -1, INT64_MAX, -1);
     request.limit = exchange_query_int(x, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT);
-    if (!placed)
-        exchange_refuse(x, 404, "attempt %lld of job %lld has ranks 0 to %zu, not %lld",
-                        (long long)attempt->number, (long long)attempt->job, attempt->world - 1,
-                        (long long)rank);
     if (x->status)
         return EXCHANGE_ANSWER;
-    request.node = placed->node;
     x->attempt = attempt->number;
-    x->live = rank_lives(attempt, placed->node, rank);
+    x->live = rank_lives(attempt, placed->node, placed->rank);
     if (agent_link_read_log(x->link, &request, on_piece, x, &err) == 0)
         return EXCHANGE_LATER;
     exchange_refuse(x, 409, "%s", err.text);
     return EXCHANGE_ANSWER;
 }
 
-static enum exchange_next render_logs(struct exchange *x)
+static enum exchange_next answer_attempt(struct exchange *x, const struct attempt_record *attempt,
+                                         int64_t rank)
 {
-    const struct job_record *job = core_job(turn_core(x->turn), x->id);
-    int64_t number = exchange_query_int(x, "attempt", 0, INT64_MAX, 0);
-    int64_t rank = exchange_query_int(x, "rank", 0, JOB_RANKS_MAX, 0);
+    const struct placed_rank *placed = find_rank(attempt, rank);
+    if (placed)
+        return ask(x, attempt, placed);
+    exchange_refuse(x, 404, "attempt %lld of job %lld has ranks 0 to %zu, not %lld",
+                    (long long)attempt->number, (long long)attempt->job, attempt->world - 1, (long long)rank);
+    return EXCHANGE_ANSWER;
+}
+
+/* Nothing has been written yet (or ever will be). */
+static enum exchange_next answer_nothing(struct exchange *x, const struct job_record *job, int64_t number)
+{
     const struct agent_log nothing = {.data = ""};
-    if (!job)
-        exchange_refuse(x, 404, "there is no job %lld; belay status lists them", (long long)x->id);
-    if (x->status)
-        return EXCHANGE_ANSWER;
-    const struct attempt_record *attempt =
-        job->attempt ? core_attempt(turn_core(x->turn), job->id, number) : NULL;
-    if (attempt)
-        return ask(x, attempt, rank);
     if (number > 0) {
         exchange_refuse(x, 404, "job %lld has no attempt %lld; it has had %lld", (long long)job->id,
                         (long long)number, (long long)job->attempt);
@@ -101,6 +98,22 @@ static enum exchange_next render_logs(struct exchange *x)
     x->live = !job_state_final(job->state);
     set_piece(x, &nothing);
     return EXCHANGE_ANSWER;
+}
+
+static enum exchange_next render_logs(struct exchange *x)
+{
+    const struct job_record *job = core_job(turn_core(x->turn), x->id);
+    int64_t number = exchange_query_int(x, "attempt", 0, INT64_MAX, 0);
+    int64_t rank = exchange_query_int(x, "rank", 0, JOB_RANKS_MAX, 0);
+    if (!job) {
+        exchange_refuse(x, 404, "there is no job %lld; belay status lists them", (long long)x->id);
+        return EXCHANGE_ANSWER;
+    }
+    if (x->status)
+        return EXCHANGE_ANSWER;
+    const struct attempt_record *attempt =
+        job->attempt ? core_attempt(turn_core(x->turn), job->id, number) : NULL;
+    return attempt ? answer_attempt(x, attempt, rank) : answer_nothing(x, job, number);
 }
 
 const struct route rest_log_routes[] = {

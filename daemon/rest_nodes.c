@@ -87,8 +87,8 @@ static int read_drain(const json_t *body, const char **reason, int64_t *deadline
 static void drain(struct exchange *x)
 {
     enum core_refusal why = CORE_OK;
-    const char *reason;
-    int64_t deadline_ms;
+    const char *reason = NULL;
+    int64_t deadline_ms = 0;
     struct err err = {0};
     if (!may_act(x))
         return;

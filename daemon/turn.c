@@ -219,8 +219,8 @@ static void take_changes(struct turn *turn, const struct core_changes *changes, 
 static int commit(struct turn *turn, const struct core_changes *changes)
 {
     struct writing w = {.changes = *changes};
-    w.jobs = mem_zero(changes->n_jobs * 2 + turn->n_lazy + 1, sizeof(*w.jobs));
-    w.attempts = mem_zero(changes->n_attempts + changes->n_jobs + turn->n_lazy + 1, sizeof(*w.attempts));
+    w.jobs = mem_zero(changes->n_jobs * 2 + turn->n_lazy + 1, sizeof(void *));
+    w.attempts = mem_zero(changes->n_attempts + changes->n_jobs + turn->n_lazy + 1, sizeof(void *));
     w.changes.jobs = w.jobs;
     w.changes.attempts = w.attempts;
     w.changes.n_jobs = 0;

@@ -175,12 +175,12 @@ static json_t *view_ranks(const struct attempt_record *attempt)
     json_t *sorted = json_array();
     for (size_t i = 0; i < attempt->n_nodes; i++)
         room += attempt->nodes[i].reported ? attempt->nodes[i].report.n_ranks : 0;
-    json_t **list = mem_zero(room + 1, sizeof(*list));
+    json_t **list = mem_zero(room + 1, sizeof(void *));
     for (size_t i = 0; i < attempt->n_nodes; i++) {
         if (attempt->nodes[i].reported)
             add_ranks(&attempt->nodes[i], list, &n);
     }
-    qsort(list, n, sizeof(*list), by_rank);
+    qsort(list, n, sizeof(void *), by_rank);
     for (size_t i = 0; i < n; i++)
         json_array_append_new(sorted, list[i]);
     free(list);

@@ -26,7 +26,7 @@ struct written *written_new(void)
 {
     struct written *w = mem_zero(1, sizeof(*w));
     w->n_buckets = 256;
-    w->bucket = mem_zero(w->n_buckets, sizeof(*w->bucket));
+    w->bucket = mem_zero(w->n_buckets, sizeof(void *));
     return w;
 }
 
@@ -82,7 +82,7 @@ static struct entry **slot(const struct written *w, int64_t job, int64_t attempt
 static void grow(struct written *w)
 {
     struct written bigger = {.n_buckets = w->n_buckets * 4, .count = w->count};
-    bigger.bucket = mem_zero(bigger.n_buckets, sizeof(*bigger.bucket));
+    bigger.bucket = mem_zero(bigger.n_buckets, sizeof(void *));
     for (size_t i = 0; i < w->n_buckets; i++) {
         for (struct entry *e = w->bucket[i], *next; e; e = next) {
             next = e->next;
