@@ -17,6 +17,7 @@ end() {
   rm -rf "$dir"
 }
 trap end EXIT
+trap 'exit 143' TERM INT
 
 # until_true SECONDS COMMAND...: waits for a condition.
 until_true() {
