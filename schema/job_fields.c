@@ -158,7 +158,8 @@ const struct job_field job_fields[] = {
           "nodes kept free for this job to move to"),
 
     SECTION("checkpoint", OPTIONAL, "saved states to go on from"),
-    FIELD("checkpoint.directory", TEXT, checkpoint.directory, ANY, COMPUTED("ckpt-NAME for train, none for run"),
+    FIELD("checkpoint.directory", TEXT, checkpoint.directory, ANY,
+          COMPUTED("ckpt-NAME for train, none for run"),
           "where they go; relative to the folder of the submit"),
     FIELD("checkpoint.every", INT, checkpoint.every, RANGE(1, STEPS_MAX), DEFAULT("50"), "steps between two"),
     FIELD("checkpoint.keep", INT, checkpoint.keep, RANGE(1, 1000000), DEFAULT("3"),
