@@ -35,7 +35,9 @@ ack() { say "{\"t\":\"ack\",\"job\":$1,\"attempt\":$2,\"rev\":$3}"; }
 last_rev() { grep -o "\"job\":$1,\"attempt\":$2,\"rev\":[0-9]*" "$OUT" | tail -n1 | sed 's/.*://'; }
 shim_pid() { sed -n 's/.*"pid": *\([0-9]*\).*/\1/p;/"pid"/q' "$DIR/attempts/$1/shim.pid"; }
 folder_gone() { [ ! -e "$DIR/attempts/$1" ]; }
-ranks() { processes_with "BELAY_TOKEN=$TOKEN" 2>/dev/null | wc -l; }
+# One grep for all: a shell loop over /proc takes seconds where thousands of zombies lie about.
+rank_pids() { grep -lzxF -- "BELAY_TOKEN=$TOKEN" /proc/[0-9]*/environ 2>/dev/null | sed 's/[^0-9]//g'; }
+ranks() { rank_pids | wc -l; }
 no_ranks() { [ "$(ranks)" = 0 ]; }
 report() { # report JOB ATTEMPT PHASE: regex of a report message
   printf '"job":%d,"attempt":%d,"rev":[0-9]+,"phase":"%s"' "$1" "$2" "$3"
@@ -66,7 +68,7 @@ cleanup() {
   for f in "$DIR"/attempts/*/shim.pid; do
     [ -e "$f" ] && p=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p;/"pid"/q' "$f") && kill -KILL "$p" 2>/dev/null
   done
-  for p in $(processes_with "BELAY_TOKEN=$TOKEN" 2>/dev/null); do kill -KILL "$p"; done
+  for p in $(rank_pids); do kill -KILL "$p"; done
   [ "$TAP_FAILED" -eq 0 ] || tail -n 40 "$LOG" "$OUT" 2>/dev/null | cut -c1-600 | sed 's/^/# /' >&2
   rm -rf /dev/shm/belay-900[01][0-9].*
   finish

@@ -6,7 +6,7 @@ export BELAY_SHIM=$BELAY_TEST_PROGRAMS/fake_shim
 plan 60
 
 # ---- settings ----
-bad() { belay-agent "$@" 2>&1; echo "rc=$?"; }
+bad() { timeout 5 belay-agent "$@" 2>&1; echo "rc=$?"; }
 like "a missing flag is named" "$(bad --dir x --name n --controller h:1)" '--secret-file is missing.*'
 like "a hostile node name is refused" "$(bad --dir x --name 'a/b' --controller h:1 --secret-file x)" 'node name "a/b" is not allowed'
 like "a controller without a port is refused, exit 2" "$(bad --dir x --name n --controller host --secret-file x | tr '\n' ' ')" 'not HOST:PORT.*rc=2'
@@ -131,7 +131,8 @@ one_shim() { [ "$(pgrep -fc "^belay-shim $DIR/attempts/90003.2\$")" = 1 ]; }
 for i in 1 2 3 4 5 6 7 8; do # killed at any moment of a start: never two shims, never none
   desired "$(order 90003 2 prepare)"
   sleep 0.00$i # the moments differ; nothing is waited for
-  end KILL "$AGENT"; agent
+  end KILL "$AGENT"; forget; agent
+  until_true 5 heard '"t":"hello"'
 done
 desired "$(order 90003 2 prepare)"
 ok "an agent killed while it starts a shim" until_true 10 heard "$(report 90003 2 ready)"

@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,6 +134,7 @@ int main(int argc, char **argv)
 {
     if (argc != 4)
         return 2;
+    (void)signal(SIGPIPE, SIG_IGN); /* agents are killed while they are spoken to */
     setvbuf(stdout, NULL, _IOLBF, 0);
     secret = argv[2];
     mode = argv[3];
