@@ -3,7 +3,11 @@
  * One scan reads /proc once: parent, state and start time of every process, then the members of the cgroup, then (only for
  * processes not yet known to belong) their environment. A process can fork while /proc is being read, so one quiet scan
  * proves nothing: signalling goes on until a scan finds nobody new, and an empty list is believed only twice in a row.
- * Signals go through a pidfd whose start time is compared after opening, so a reused pid is never hit. */
+ * Signals go through a pidfd whose start time is compared after opening, so a reused pid is never hit.
+ *
+ * A process that does nothing but fork and exit is somebody else at each look. Its process group is what stays, and the kernel
+ * signals a group in one step with respect to fork; so SIGKILL also goes to the groups of the caller's own children. Those it
+ * has not reaped yet keep the number of their group from being used again. */
 #include "common/proctree.h"
 
 #include <ctype.h>
@@ -34,7 +38,7 @@
 enum belongs { BELONGS_UNKNOWN, BELONGS_YES, BELONGS_NO };
 
 struct entry {
-    pid_t pid, ppid;
+    pid_t pid, ppid, group;
     uint64_t start;
     bool living;
     enum belongs belongs;
@@ -80,12 +84,12 @@ static int read_entry(pid_t pid, struct entry *e)
         return -1;
     const char *rest = strrchr(text, ')'); /* the name before it may hold anything */
     char state;
-    int ppid;
+    int ppid, group;
     long threads;
     unsigned long long start;
     if (!rest || sscanf(rest + 1, /* NOLINT(cert-err34-c): the kernel writes this line */
-                        " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
-                        &state, &ppid, &threads, &start) != 4)
+                        " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
+                        &state, &ppid, &group, &threads, &start) != 5)
         return -1;
     bool dead = state == 'Z' || state == 'X' || state == 'x';
     *e = (struct entry){
@@ -216,25 +220,49 @@ static bool protected_pid(const struct proctree *t, pid_t pid)
     return pid <= 1 || pid == getpid() || pid == t->root;
 }
 
-/* After this, entries[0..count) are the living members only. */
-static void scan_members(const struct proctree *t, struct scan *s)
+/* Marks who belongs to the attempt by descent or cgroup. */
+static void scan_marked(const struct proctree *t, struct scan *s)
 {
     scan_processes(s);
-    bool by_token = t->token && *t->token;
     if (t->root > 1)
         for (size_t i = 0; i < s->count; i++)
             descends(s, &s->entries[i], t->root);
     if (t->cgroup)
         mark_cgroup(s, t->cgroup, 0);
+}
+
+/* Leaves the living members only. */
+static void keep_members(const struct proctree *t, struct scan *s)
+{
+    bool by_token = t->token && *t->token;
+    /* nothing older than the shim can carry its attempt's token: on a busy host that spares most of the reading */
+    const struct entry *root = t->root > 1 ? find_entry(s, t->root) : NULL;
+    uint64_t since = root ? root->start : 0;
     size_t kept = 0;
     for (size_t i = 0; i < s->count; i++) {
         struct entry *e = &s->entries[i];
         if (!e->living || protected_pid(t, e->pid))
             continue;
-        if (e->belongs == BELONGS_YES || (by_token && carries_token(s, t, e->pid)))
+        if (e->belongs == BELONGS_YES || (by_token && e->start >= since && carries_token(s, t, e->pid)))
             s->entries[kept++] = *e;
     }
     s->count = kept;
+}
+
+static void scan_members(const struct proctree *t, struct scan *s)
+{
+    scan_marked(t, s);
+    keep_members(t, s);
+}
+
+/* See the top: dead children count as well. */
+static void kill_groups(const struct proctree *t, const struct scan *s)
+{
+    if (t->root != getpid())
+        return;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->entries[i].ppid == t->root && s->entries[i].group > 1 && s->entries[i].group != getpgrp())
+            (void)kill(-s->entries[i].group, SIGKILL); /* ESRCH: nobody is left in it */
 }
 
 static void scan_clear(struct scan *s)
@@ -296,7 +324,10 @@ size_t proctree_signal(const struct proctree *t, int sig)
     size_t fresh = 1;
     for (int round = 0; fresh > 0 && round < SIGNAL_ROUNDS; round++) {
         fresh = 0;
-        scan_members(t, &found); /* before cgroup.kill, so that those are counted too */
+        scan_marked(t, &found);
+        if (sig == SIGKILL)
+            kill_groups(t, &found);
+        keep_members(t, &found); /* before cgroup.kill, so that those are counted too */
         if (sig == SIGKILL && t->cgroup)
             cgroup_kill(t->cgroup);
         for (size_t i = 0; i < found.count; i++) {

@@ -1,7 +1,7 @@
 /* proctree: finds and ends every process of one attempt on this host.
  *
  * A process belongs to an attempt when it is in the attempt's cgroup (v2, where usable), is a descendant of `root`, or
- * carries BELAY_TOKEN=<token> in its environment (which setsid and double forks do not shed). */
+ * carries BELAY_TOKEN=<token> in its environment (which setsid and double forks do not shed) and is not older than `root`. */
 #ifndef BELAY_COMMON_PROCTREE_H
 #define BELAY_COMMON_PROCTREE_H
 
@@ -28,7 +28,9 @@ void proctree_cgroup_remove(const char *cgroup);
 /* Living (not zombie) processes of the attempt; *pids is fresh (caller frees). Returns how many. */
 size_t proctree_list(const struct proctree *t, pid_t **pids);
 
-/* Sends sig to each of them; SIGKILL also goes through cgroup.kill. Returns how many were found. */
+/* Sends sig to each of them; SIGKILL also goes through cgroup.kill and, when root is the caller, to the process groups of its
+ * children (call it before reaping them: the dead lead to the living). Returns how many were found. Nobody is left when this
+ * finds none, no child had to be reaped after it, and proctree_list is empty. */
 size_t proctree_signal(const struct proctree *t, int sig);
 
 #endif

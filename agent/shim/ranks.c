@@ -229,7 +229,7 @@ static void exit_readable(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    ranks_reap(arg);
+    (void)ranks_reap(arg);
 }
 
 static struct event *watch(struct ranks *r, int fd, event_callback_fn fn, void *arg)
@@ -362,12 +362,12 @@ static struct rank *rank_with_pid(const struct ranks *r, pid_t pid)
     return NULL;
 }
 
-void ranks_reap(struct ranks *r)
+size_t ranks_reap(struct ranks *r)
 {
-    for (;;) {
+    for (size_t n = 0;; n++) {
         siginfo_t info = {0};
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0)
-            return;
+            return n;
         struct rank *k = rank_with_pid(r, info.si_pid);
         if (k)
             rank_ended(k, &info);

@@ -44,8 +44,8 @@ void ranks_abort(struct ranks *r, int64_t rank, int code);
 /* Signals one rank's own process. */
 void ranks_signal_one(struct ranks *r, int64_t rank, int sig);
 
-/* Collects every child that has ended: ranks, and orphans that were given to the shim. */
-void ranks_reap(struct ranks *r);
+/* Collects every child that has ended: ranks, and orphans that were given to the shim. Returns how many. */
+size_t ranks_reap(struct ranks *r);
 
 /* Reads what is left in the pipes into the logs. */
 void ranks_drain_logs(struct ranks *r);

@@ -254,7 +254,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
     (void)what;
     struct shim *s = arg;
     if (sig == SIGCHLD) {
-        ranks_reap(s->ranks);
+        (void)ranks_reap(s->ranks);
         return;
     }
     log_info("signal %d: ending the attempt", (int)sig);

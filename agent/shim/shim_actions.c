@@ -12,7 +12,7 @@
 #include "common/log.h"
 #include "common/proctree.h"
 
-#define SWEEP_FIRST_MS   5
+#define SWEEP_FIRST_MS   2
 #define SWEEP_SLOWEST_MS 200
 #define SWEEP_WORRY_MS   5000 /* after this the report says which processes cannot be killed */
 #define NAMES_MAX        8    /* of them */
@@ -155,19 +155,23 @@ static void worry(struct shim *s, const pid_t *pids, size_t n)
     shim_set_reason(s, text);
 }
 
-void shim_sweep_once(struct shim *s)
+/* How many processes were seen, the dying included; 0 = nobody is left (proctree.h says why these three). */
+static size_t kill_round(struct shim *s)
 {
     struct proctree tree = attempt_tree(s);
     pid_t *pids;
-    ranks_reap(s->ranks);
+    size_t seen = proctree_signal(&tree, SIGKILL);
+    seen += ranks_reap(s->ranks);
     size_t n = proctree_list(&tree, &pids);
-    if (n > 0) {
+    if (n > 0)
         worry(s, pids, n);
-        (void)proctree_signal(&tree, SIGKILL);
-        ranks_reap(s->ranks);
-    }
     free(pids);
-    if (n == 0 && ranks_alive(s->ranks) == 0) {
+    return seen + n;
+}
+
+void shim_sweep_once(struct shim *s)
+{
+    if (kill_round(s) == 0 && ranks_alive(s->ranks) == 0) {
         shim_fire(s, SHIM_EV_SWEPT);
         return;
     }

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/proctree.h"
 
@@ -164,6 +165,24 @@ static void test_root_and_self_are_spared(void **state)
     assert_true(dies(root));
 }
 
+/* Nothing older than the shim can be of its attempt. Start times count in hundredths of a second. */
+static void test_a_token_older_than_the_root_does_not_count(void **state)
+{
+    (void)state;
+    pid_t older = start(GRANDCHILD_SETSID, "node0", NULL);
+    poll(NULL, 0, 30);
+    pid_t root = start(GRANDCHILD_SETSID, NULL, NULL);
+    struct proctree t = {.token = token, .root = root};
+    assert_false(listed(&t, older));
+    t.root = 0;
+    assert_true(listed(&t, older));
+    kill_all(&t);
+    assert_true(dies(older));
+    t = (struct proctree){.root = getpid()};
+    kill_all(&t);
+    assert_true(dies(root));
+}
+
 static void test_cgroup(void **state)
 {
     (void)state;
@@ -187,31 +206,47 @@ static void test_cgroup(void **state)
     free(cgroup);
 }
 
-/* A process that does nothing but fork and exit: each scan sees another pid. */
+/* A process that does nothing but fork and exit, so that each look sees another pid; for ten seconds at most, whatever
+ * becomes of the test. */
 static void hop(void)
 {
+    int64_t until_ms = clock_boot_ms() + 10000;
+    setsid();
     signal(SIGTERM, SIG_IGN);
-    for (;;)
+    while (clock_boot_ms() < until_ms)
         if (fork() != 0)
             _exit(0);
+    _exit(0);
+}
+
+static size_t reap_all(void)
+{
+    size_t n = 0;
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        n++;
+    return n;
 }
 
 static void test_hopping_process_is_caught(void **state)
 {
     (void)state;
     struct proctree t = {.root = getpid()};
+    int64_t start_ms = clock_boot_ms();
     if (fork() == 0)
         hop();
+    while (reap_all() < 3) /* it hops */
+        ;
     size_t left = 1;
-    for (int i = 0; i < 200 && left > 0; i++) {
-        (void)proctree_signal(&t, SIGKILL);
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            ;
+    while (left > 0 && clock_boot_ms() - start_ms < 5000) {
         pid_t *pids;
-        left = proctree_list(&t, &pids);
+        left = proctree_signal(&t, SIGKILL);
+        left += reap_all();
+        left += proctree_list(&t, &pids);
         free(pids);
     }
     assert_int_equal(left, 0);
+    poll(NULL, 0, 50);
+    assert_int_equal(reap_all(), 0); /* and it hops no more */
 }
 
 int main(int argc, char **argv)
@@ -224,6 +259,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_descendants),
         cmocka_unit_test(test_token),
         cmocka_unit_test(test_root_and_self_are_spared),
+        cmocka_unit_test(test_a_token_older_than_the_root_does_not_count),
         cmocka_unit_test(test_cgroup),
         cmocka_unit_test(test_hopping_process_is_caught),
     };
