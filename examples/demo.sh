@@ -12,7 +12,8 @@ run() { printf '%s$ %s%s\n' "$dim" "$*" "$plain"; "$@"; }
 
 finish() {
   rc=$?
-  [ -n "${saboteur:-}" ] && kill "$saboteur" 2>/dev/null && wait "$saboteur" 2>/dev/null
+  set +e # whatever fails below, the cluster is taken down
+  if [ -n "${saboteur:-}" ]; then kill "$saboteur" 2>/dev/null; wait "$saboteur" 2>/dev/null; fi
   if [ -e "$BELAY_DIR/belayd.pid" ]; then say "taking the cluster down"; run belay down || rc=1; fi
   if [ "$rc" -eq 0 ]; then rm -rf "$work"; else echo "The demo failed; its files are kept in $work" >&2; fi
   exit "$rc"
