@@ -207,8 +207,9 @@ fuzz: $(patsubst %,$(BUILD)/fuzz/fuzz_%,$(FUZZ_NAMES))
 
 # ---- the rest ----------------------------------------------------------------------------------------------------------
 deps:
-	@bash tools/deps.sh
-demo: deps
+	@bash tools/deps.sh check
+demo:
+	@bash tools/deps.sh build
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@bash examples/demo.sh
 # tests/bench/bench_NAME.c: a measurement of its own over the runtime.

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Belay builds and tests with, when one is missing. Says what it installs; uses sudo when not root.
+# Installs the Debian packages that are missing, says which, and uses sudo when not root.
+# usage: deps.sh build (what `make` and `make demo` need) | deps.sh check (also what `make check` needs)
 set -euo pipefail
-packages=(build-essential pkg-config perl procps iproute2
+packages=(build-essential pkg-config perl procps
   libevent-dev libjansson-dev libyaml-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libxxhash-dev
-  libpmix-dev libopenmpi-dev openmpi-bin libhwloc-dev libopenblas-openmp-dev
-  libcmocka-dev clang-format clang-tidy cppcheck sqlite3)
+  libpmix-dev libopenmpi-dev openmpi-bin libhwloc-dev libopenblas-openmp-dev)
+[ "${1:-check}" = build ] || packages+=(libcmocka-dev clang-format clang-tidy cppcheck sqlite3 iproute2)
 missing=()
 for p in "${packages[@]}"; do
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null || true)" = installed ] || missing+=("$p")
