@@ -277,6 +277,15 @@ static int on_report(struct agent_peer *peer, const json_t *msg, struct err *err
     return 0;
 }
 
+static int on_leaving(struct agent_peer *peer, const json_t *msg, struct err *err)
+{
+    (void)err;
+    core_node_leaving(turn_core(peer->owner->turn), turn_time(), peer->node,
+                      jsonx_str_or(msg, "reason", "it gave no reason"));
+    turn_poke(peer->owner->turn);
+    return 0;
+}
+
 static int on_progress(struct agent_peer *peer, const json_t *msg, struct err *err)
 {
     struct link_progress progress;
@@ -296,8 +305,11 @@ static int on_log(struct agent_peer *peer, const json_t *msg, struct err *err)
 static const struct {
     const char *type;
     int (*fn)(struct agent_peer *peer, const json_t *msg, struct err *err);
-} handlers[] = {
-    {"heartbeat", on_heartbeat}, {"report", on_report}, {"progress", on_progress}, {"log", on_log}};
+} handlers[] = {{"heartbeat", on_heartbeat},
+                {"report", on_report},
+                {"progress", on_progress},
+                {"leaving", on_leaving},
+                {"log", on_log}};
 
 /* Unknown types are ignored, so that an agent may be newer than us. */
 static int on_message(void *ctx, const json_t *msg, struct err *err)

@@ -345,7 +345,7 @@ void attempt_examine(struct core *core, struct attempt *a)
     enum attempt_event event;
     if (a->r.state == ATTEMPT_STOPPING)
         refine(core, a, &f);
-    else if (a->r.state != ATTEMPT_ENDED && f.fault != FAULT_NONE)
+    else if (a->r.state != ATTEMPT_ENDED && f.fault != FAULT_NONE && !drain_leaves(core, a))
         fail(core, a, &f);
     if (a->r.state != ATTEMPT_ENDED && next_event(a, &f, &event))
         attempt_event(core, a, event);

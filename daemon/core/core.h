@@ -71,6 +71,8 @@ struct core_hello {
 void core_node_hello(struct core *core, struct core_time t, const struct core_hello *hello);
 void core_node_heartbeat(struct core *core, struct core_time t, const char *node);
 void core_node_link_lost(struct core *core, struct core_time t, const char *node);
+/* Its agent was told to end everything there and to exit: the attempts there stop and move, uncharged. */
+void core_node_leaving(struct core *core, struct core_time t, const char *node, const char *reason);
 void core_node_report(struct core *core, struct core_time t, const char *node,
                       const struct link_report *report);
 void core_node_progress(struct core *core, struct core_time t, const char *node,

@@ -81,7 +81,8 @@ struct node {
     size_t n_owners, n_owned;
     int64_t held_memory;
     int64_t seen_mono_ms;
-    bool heard; /* said hello since this core began */
+    bool heard;   /* said hello since this core began */
+    bool leaving; /* its agent ends everything there, then exits; until the next hello */
     bool dirty, orders_dirty, examine;
     struct timer timer;
     struct attempt *mark; /* scratch of attempt_seats */
@@ -218,6 +219,8 @@ bool node_usable(const struct node *node);
 /* ---- drain.c ---- */
 void drain_examine(struct core *core,
                    struct attempt *attempt); /* asks for a checkpoint or moves it when a node of it drains */
+/* Something is wrong with it: is it that a node of it leaves? Then it moves instead of failing. */
+bool drain_leaves(struct core *core, struct attempt *attempt);
 int64_t drain_due(const struct core *core, const struct attempt *attempt); /* mono_ms, INT64_MAX = none */
 void drain_explain(struct core *core, struct node *node);
 

@@ -1,4 +1,5 @@
 /* drain: empties a node. Each attempt on it is asked for a checkpoint and moves once that is durable, or the time for it is over.
+ * A node whose agent leaves is emptied too, at once: nothing lives there to save anything.
  *
  * What has not begun to run, never said that it saves checkpoints when asked, or must go `now`, moves at once. Nothing here
  * is charged to a job. Whether an attempt must move is looked up in its nodes each time, so nothing depends on the order of events. */
@@ -7,12 +8,14 @@
 #include "common/fsutil.h"
 #include "daemon/core/core_private.h"
 
-/* The draining node that presses most, or NULL. */
+/* The leaving or draining node that presses most, or NULL. */
 static const struct node *pressing(const struct attempt *a)
 {
     const struct node *found = NULL;
     for (size_t i = 0; i < a->r.n_nodes; i++) {
         const struct node *node = a->seats[i].node;
+        if (node->leaving)
+            return node;
         if (node->r.drain_requested &&
             (!found || node->r.drain_now || (node->r.drain_deadline_ms && !found->r.drain_now)))
             found = node;
@@ -55,8 +58,17 @@ static void ask(struct core *core, struct attempt *a, const struct node *node)
 static void move(struct core *core, struct attempt *a, const struct node *node)
 {
     struct err why;
-    err_set(&why, "moves off %s, which drains", node->r.name);
+    err_set(&why, "moves off %s, which %s", node->r.name, node->leaving ? "leaves" : "drains");
     attempt_stop(core, a, OUTCOME_DRAINED, why.text);
+}
+
+bool drain_leaves(struct core *core, struct attempt *a)
+{
+    const struct node *node = active(a) ? pressing(a) : NULL;
+    if (!node || !node->leaving)
+        return false;
+    move(core, a, node);
+    return true;
 }
 
 void drain_examine(struct core *core, struct attempt *a)
@@ -66,7 +78,7 @@ void drain_examine(struct core *core, struct attempt *a)
         a->asked = a->asked && a->r.state == ATTEMPT_STOPPING;
         return;
     }
-    if (a->r.state != ATTEMPT_RUNNING || node->r.drain_now || !a->checkpoint_on)
+    if (a->r.state != ATTEMPT_RUNNING || node->leaving || node->r.drain_now || !a->checkpoint_on)
         move(core, a, node);
     else if (!a->asked)
         ask(core, a, node);

@@ -202,7 +202,7 @@ void node_unhost(struct core *core, struct node *node, struct attempt *a, size_t
 
 bool node_usable(const struct node *node)
 {
-    return node->r.state == NODE_UP && node->n_stale == 0;
+    return node->r.state == NODE_UP && node->n_stale == 0 && !node->leaving;
 }
 
 static void examine_hosted(struct core *core, struct node *node)
@@ -405,6 +405,7 @@ void core_node_hello(struct core *core, struct core_time t, const struct core_he
     take_inventory(core, node, hello->inventory);
     text_copy(node->r.boot, sizeof(node->r.boot), hello->boot);
     node->r.connected = node->heard = true;
+    node->leaving = false;
     reconcile(core, node, hello);
     alive(core, node);
     mark_node(core, node);
@@ -442,6 +443,16 @@ void core_node_link_lost(struct core *core, struct core_time t, const char *name
     mark_node(core, node);
     node_event(core, node, NODE_QUIET, "its link closed");
     rearm(core, node);
+}
+
+void core_node_leaving(struct core *core, struct core_time t, const char *name, const char *reason)
+{
+    struct node *node = speaking(core, t, name);
+    if (!node || node->leaving)
+        return;
+    node->leaving = true;
+    event_note(core, of_node(node, "node_leaving"), "%s leaves: %s", name, reason);
+    examine_hosted(core, node);
 }
 
 void core_node_report(struct core *core, struct core_time t, const char *name,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # belay up and down: a cluster that is started, mended, grown and ended, with no process left.
 . "$(dirname "$0")/../lib.sh"
-plan 33
+plan 37
 cd "$SCRATCH" || exit 1
 quiet() { "$@" >/dev/null; } # for use with ok, whose own line must not be lost
 
@@ -56,6 +56,7 @@ cat >wait.yaml <<'Y'
 name: wait
 run: {command: [/bin/bash, -c, 'trap "" TERM; while :; do sleep 1; done'], ranks: 4}
 resources: {device: cpu}
+limits: {grace: 1s}
 Y
 id=$(belay submit wait.yaml)
 ok "a job that ignores SIGTERM runs" until_true 20 job_is "$id" running
@@ -75,6 +76,17 @@ ok "up again" quiet belay up
 ok "the job goes on by itself" until_true 30 job_is "$id" running
 ok "in a new attempt" test "$(job "$id" .attempt)" -gt 1
 ok "cancel" quiet belay cancel "$id"
+
+# taking the cluster down is nobody's failure: not even a job that may never restart is charged
+sed 's/^name: wait/name: once\nrestart: {max: 0}/' wait.yaml >once.yaml
+ok "the cancelled job ends" until_true 20 job_is "$id" cancelled
+id=$(belay submit once.yaml)
+ok "a job that may not restart runs" until_true 20 job_is "$id" running
+quiet belay down
+quiet belay up
+ok "it goes on after down and up" until_true 30 job_is "$id" running
+is "and was charged nothing" "$(job "$id" .restarts)" 0
+quiet belay cancel "$id"
 
 # a path that fits no socket address
 long=$SCRATCH/$(printf 'a%.0s' {1..120})

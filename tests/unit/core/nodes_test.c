@@ -253,6 +253,40 @@ static void test_drain_moves_what_prepares(void **state)
     world_free(w);
 }
 
+/* What an agent kills because it was told to end everything is no failure of the job, whoever reports it first. */
+static void test_leaving_charges_nobody(void **state)
+{
+    (void)state;
+    struct world *w = world_new(4, 2);
+    int64_t id = world_submit(w, train);
+    world_train(w, id, 1, 15, 100, 10);
+    for (size_t i = 0; i < 2; i++)
+        core_node_leaving(w->core, world_time(w), w->agents[i].name, "its agent was told to end everything");
+    shim_end_ranks(w, world_rank_shim(w, id, 2), 0, 9);
+    shim_end_ranks(w, world_rank_shim(w, id, 0), 0, 9);
+    world_pass(w, 2000);
+    assert_int_equal(core_attempt(w->core, id, 1)->outcome, OUTCOME_DRAINED);
+    assert_says(core_attempt(w->core, id, 1)->reason, "moves off node0, which leaves");
+    assert_job(w, id, JOB_RUNNING);
+    assert_int_equal(world_job(w, id)->restarts, 0);
+    assert_string_equal(world_attempt(w, id)->placement[0].node, "node2");
+    world_free(w);
+}
+
+static void test_leaving_node_is_used_after_its_next_hello(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    core_node_leaving(w->core, world_time(w), "node1", "its agent was told to end everything");
+    int64_t id = world_submit(w, train);
+    world_pass(w, 3000);
+    assert_job(w, id, JOB_PENDING);
+    agent_hello(w, &w->agents[1]);
+    world_pass(w, 100);
+    assert_job(w, id, JOB_RUNNING);
+    world_free(w);
+}
+
 static void test_undrain_before_the_move(void **state)
 {
     (void)state;
@@ -366,6 +400,8 @@ int main(void)
         cmocka_unit_test(test_drain_waits_only_so_long),
         cmocka_unit_test(test_drain_without_room_elsewhere),
         cmocka_unit_test(test_drain_moves_what_prepares),
+        cmocka_unit_test(test_leaving_charges_nobody),
+        cmocka_unit_test(test_leaving_node_is_used_after_its_next_hello),
         cmocka_unit_test(test_undrain_before_the_move),
         cmocka_unit_test(test_drain_survives),
         cmocka_unit_test(test_nothing_is_evicted_before_settling),
