@@ -28,6 +28,7 @@
 #include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/procid.h"
 #include "common/proof.h"
 #include "schema/job.h"

@@ -20,6 +20,7 @@
 #include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/proctree.h"
 
 #define START_LIMIT_MS   20000 /* a shim that does not listen by then never will */

@@ -10,8 +10,8 @@
 
 #include "agent/attempt.h"
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 
 #define RESEND_MS 2000 /* an unacknowledged report is said again after this */
 
@@ -297,14 +297,6 @@ bool attempts_active(const struct attempts *t, int64_t job, int64_t attempt)
 {
     const struct entry *e = find(t, job, attempt);
     return e && !attempt_final(e->attempt);
-}
-
-size_t attempts_unacked(const struct attempts *t)
-{
-    size_t n = 0;
-    for (const struct entry *e = t->first; e; e = e->next)
-        n += attempt_final(e->attempt) && !acked(e);
-    return n;
 }
 
 void attempts_reaped(struct attempts *t, pid_t pid, int wait_status)

@@ -45,8 +45,6 @@ void attempts_kill_all(struct attempts *t, const char *reason);
 
 /* Is it here and not over? */
 bool attempts_active(const struct attempts *t, int64_t job, int64_t attempt);
-/* Final reports that the controller has not acknowledged. */
-size_t attempts_unacked(const struct attempts *t);
 
 /* A child was waited for. */
 void attempts_reaped(struct attempts *t, pid_t pid, int wait_status);

@@ -17,6 +17,7 @@
 #include "common/jsonline.h"
 #include "common/jsonx.h"
 #include "common/log.h"
+#include "common/mem.h"
 
 #define STATE_MAX LINK_LINE_MAX
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 
 struct nvml_memory {
     unsigned long long total, free, used;

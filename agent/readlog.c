@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 #define SEGMENTS_MAX 64 /* the shim keeps 4 */
 

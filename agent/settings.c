@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 #include "schema/link.h"
 
 #define SECRET_FILE_MAX 4096

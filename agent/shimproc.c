@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
 #include "common/jsonline.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/unixsock.h"
 
 #define CONNECT_FIRST_MS 3 /* a shim needs some 20 ms to come up */

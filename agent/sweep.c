@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/proctree.h"
 
 #define ROUND_MS    5

@@ -22,10 +22,10 @@
 #include "agent/backoff.h"
 #include "agent/progress.h"
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonline.h"
 #include "common/jsonx.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/procid.h"
 #include "common/proof.h"
 

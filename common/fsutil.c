@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,51 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void out_of_memory(void)
-{
-    static const char text[] = "belay: out of memory\n";
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
-        abort();
-    abort();
-}
-
-char *str_printf(const char *fmt, ...)
-{
-    char *s = NULL;
-    va_list args;
-    va_start(args, fmt);
-    int n = vasprintf(&s, fmt, args);
-    va_end(args);
-    if (n < 0)
-        out_of_memory();
-    return s;
-}
-
-char *str_dup(const char *s)
-{
-    if (!s)
-        return NULL;
-    char *copy = strdup(s);
-    if (!copy)
-        out_of_memory();
-    return copy;
-}
-
-void *mem_zero(size_t count, size_t size)
-{
-    void *p = calloc(count ? count : 1, size ? size : 1);
-    if (!p)
-        out_of_memory();
-    return p;
-}
-
-void *mem_grow(void *p, size_t count, size_t size)
-{
-    void *q = reallocarray(p, count ? count : 1, size ? size : 1);
-    if (!q)
-        out_of_memory();
-    return q;
-}
+#include "common/mem.h"
 
 /* mkdir that is content with a folder that exists. */
 static int make_one(const char *path, mode_t mode, struct err *err)

@@ -7,12 +7,6 @@
 
 #include "common/err.h"
 
-/* printf into a fresh string; the caller frees. Aborts on lack of memory, as do all str_/x* helpers. */
-char *str_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-char *str_dup(const char *s);                       /* NULL stays NULL */
-void *mem_zero(size_t count, size_t size);          /* calloc that never returns NULL */
-void *mem_grow(void *p, size_t count, size_t size); /* realloc of count*size, overflow-checked, never NULL */
-
 /* mkdir -p with mode for the folders it makes. 0 or -1. */
 int fs_mkdirs(const char *path, mode_t mode, struct err *err);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 
 int jsonx_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *out, struct err *err)
 {

@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 #define ENVIRON_MAX                                                                                          \
     (4u << 20) /* bytes of one environment that are looked at; the kernel's own limit is 6 MiB for all */

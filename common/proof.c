@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 static void hex(const unsigned char *bytes, size_t count, char *out)
 {

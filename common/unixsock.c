@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 /* Fills addr for path; *dirfd is an fd to be closed after bind or connect, or -1. */
 static int fill(const char *path, struct sockaddr_un *addr, int *dirfd, struct err *err)

@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "daemon/agent_peer.h"
 
 #define STRANGERS_MAX 512

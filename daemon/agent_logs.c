@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "daemon/agent_peer.h"
 
 #define ANSWER_TIMEOUT_S 5

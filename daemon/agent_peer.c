@@ -15,10 +15,10 @@
 #include <sys/socket.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonline.h"
 #include "common/jsonx.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/proof.h"
 
 #define LOGIN_TIMEOUT_S   5

@@ -13,6 +13,7 @@
 
 #include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 
 #define CONF_MAX (64u << 10)
 

@@ -18,6 +18,7 @@
 
 #include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/procid.h"
 #include "daemon/agent_link.h"
 #include "daemon/rest.h"

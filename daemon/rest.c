@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/unixsock.h"
 #include "daemon/exchange.h"
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 #include "common/proof.h"
 
 #define SECRET_HEX 64

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/store_private.h"
 #include "migrations.inc"
 

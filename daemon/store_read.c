@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "daemon/store_private.h"
 
 /* Calls fn for each row of sql. fn returns 0, or -1 with a sentence to stop. */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "daemon/store_private.h"
 
 static const char *const fixed_sql[STORE_STATEMENTS] = {

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 
 #define TURN_DELAY_MAX_MS 4    /* well below what a person notices, well above one commit's fsync */
 #define LAZY_WRITE_MS     1000 /* a kill loses at most this much of the progress shown */

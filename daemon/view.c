@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 
 /* ---- small pieces ---- */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 struct entry {
     struct entry *next;

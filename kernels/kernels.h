@@ -29,10 +29,6 @@ void kernel_free(real *x);
 void kernel_zero(real *x, size_t count);
 /* out (count) = x (count) */
 void kernel_copy(real *out, const real *x, size_t count);
-/* x (count) *= factor */
-void kernel_scale(real *x, size_t count, real factor);
-/* out (count) = a (count) + b (count); out may be a or b */
-void kernel_add(real *out, const real *a, const real *b, size_t count);
 /* Sum of x^2 in double. The order of the additions depends on count alone, so that every thread count gives the same bits. */
 double kernel_sum_of_squares(const real *x, size_t count);
 /* Are all elements finite? */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "launcher/cluster_dir.h"
 #include "schema/suggest.h"
 

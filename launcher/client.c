@@ -10,8 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 
 #define CONNECT_TIMEOUT_MS 5000L
 #define REPLY_TIMEOUT_MS   60000L /* twice the longest wait that the server grants */
@@ -122,9 +122,9 @@ static struct client_request *start(struct client *c, const char *method, json_t
                                     va_list ap)
 {
     struct client_request *r = mem_zero(1, sizeof *r);
-    char *path = NULL;
+    char *path = str_vprintf(path_fmt, ap);
     r->easy = curl_easy_init();
-    if (!r->easy || vasprintf(&path, path_fmt, ap) < 0)
+    if (!r->easy)
         abort();
     set_options(c, r, method, path);
     if (body)

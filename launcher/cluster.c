@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 
 #define FILE_MAX_BYTES (1u << 20)
 #define LOCK_WAIT_MS   30000

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 static char *absolute(const char *path, struct err *err)
 {

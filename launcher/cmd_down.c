@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "launcher/args.h"
 #include "launcher/client.h"
 #include "launcher/cluster.h"

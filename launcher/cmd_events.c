@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "launcher/args.h"
 #include "launcher/client.h"
 #include "launcher/eventview.h"

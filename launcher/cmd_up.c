@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "launcher/args.h"
 #include "launcher/client.h"
 #include "launcher/cluster.h"

@@ -1,3 +1,4 @@
+/* command: the sentences of the command line on stderr. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,15 +9,11 @@
 int cli_fail(int code, const char *fmt, ...)
 {
     va_list ap;
-    char *raw = NULL;
     va_start(ap, fmt);
-    if (vasprintf(&raw, fmt, ap) < 0)
-        abort();
+    char *text = text_clean_vprintf(fmt, ap); /* parts of it may come from outside */
     va_end(ap);
-    char *clean = text_clean(raw); /* parts of it may come from outside */
-    fflush(stdout);                /* so that both appear in order */
-    fprintf(stderr, "belay: %s\n", clean);
-    free(clean);
-    free(raw);
+    fflush(stdout); /* so that both appear in order */
+    fprintf(stderr, "belay: %s\n", text);
+    free(text);
     return code;
 }

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "launcher/args.h"
 #include "launcher/jobview.h"
 #include "schema/suggest.h"

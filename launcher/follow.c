@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "launcher/eventview.h"
 #include "launcher/format.h"
 #include "launcher/interrupt.h"

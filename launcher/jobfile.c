@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 
 #define RETRY_FOR_MS 10000 /* a belayd that was killed is back within 2 s */
 #define RETRY_NS     50000000

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "launcher/command.h"
 #include "launcher/format.h"
 #include "launcher/text.h"
@@ -149,19 +149,14 @@ void jobview_row_titles(FILE *out)
 
 void jobview_line(FILE *out, const char *key, enum colour colour, const char *fmt, ...)
 {
-    char *raw = NULL;
     va_list ap;
     va_start(ap, fmt);
-    int n = vasprintf(&raw, fmt, ap);
+    char *text = text_clean_vprintf(fmt, ap);
     va_end(ap);
-    if (n < 0)
-        abort();
-    char *text = text_clean(raw);
     bool paint = colour != COLOUR_NONE && terminal_colours(out);
     if (*text)
         fprintf(out, "%-14s%s%s%s\n", key, paint ? colour_start(colour) : "", text, paint ? COLOUR_END : "");
     free(text);
-    free(raw);
 }
 
 char *jobview_lost(const json_t *lost)

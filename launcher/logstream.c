@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "common/proof.h"
 
 #define READ_LIMIT   (1 << 20) /* bytes asked for at a time */
@@ -267,11 +267,6 @@ bool logstream_drained(const struct logstream *ls)
         if (!ls->streams[i].ended)
             return false;
     return true;
-}
-
-int logstream_result(const struct logstream *ls)
-{
-    return ls->result;
 }
 
 int logstream_finish(struct logstream *ls)

@@ -31,10 +31,8 @@ int logstream_step(struct logstream *ls);
 /* Has everything been printed? Only after `over`, or when a rank's log cannot be read. */
 bool logstream_drained(const struct logstream *ls);
 
-/* CLI_DONE, or the exit code of the first read that failed for good (its sentence is printed already). */
-int logstream_result(const struct logstream *ls);
-
-/* Reads all to the end (as if over) and prints it. Returns logstream_result. */
+/* Reads all to the end (as if over) and prints it. Returns CLI_DONE, or the exit code of the first read that failed for good (its
+ * sentence is printed already). */
 int logstream_finish(struct logstream *ls);
 
 #endif

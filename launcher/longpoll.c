@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 #define RETRY_MS   100
 #define GIVE_UP_MS 60000
@@ -45,10 +45,8 @@ static void send_due(struct longpoll *lp)
 void longpoll_ask(struct longpoll *lp, int64_t not_before_ms, const char *path_fmt, ...)
 {
     va_list ap;
-    char *path = NULL;
     va_start(ap, path_fmt);
-    if (vasprintf(&path, path_fmt, ap) < 0)
-        abort();
+    char *path = str_vprintf(path_fmt, ap);
     va_end(ap);
     free(lp->path);
     lp->path = path;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "launcher/format.h"
 #include "launcher/jobview.h"
 #include "launcher/table.h"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "launcher/format.h"
 #include "launcher/jobview.h"
 #include "launcher/terminal.h"
@@ -185,19 +185,15 @@ void progress_job(struct progress *p, const json_t *job, int64_t now_ms)
 void progress_note(struct progress *p, const char *fmt, ...)
 {
     va_list ap;
-    char *raw = NULL;
     va_start(ap, fmt);
-    if (vasprintf(&raw, fmt, ap) < 0)
-        abort();
+    char *text = text_clean_vprintf(fmt, ap);
     va_end(ap);
-    char *text = text_clean(raw);
     fprintf(p->out, "%s%s\n", p->drawn ? "\r\033[K" : "", text);
     fflush(p->out);
     p->drawn = false;
     if (p->redraws)
         p->shown_ms = 0; /* the progress line is drawn again at the next look */
     free(text);
-    free(raw);
 }
 
 void progress_end(struct progress *p)

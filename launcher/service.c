@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "launcher/text.h"
 
 #define LOG_TAIL 400 /* bytes */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "launcher/text.h"
 
 #define GAP 2 /* spaces between columns */
@@ -43,22 +43,16 @@ void table_free(struct table *t)
     free(t);
 }
 
-static char *format_clean(const char *fmt, va_list ap)
-{
-    char *raw = NULL;
-    if (vasprintf(&raw, fmt, ap) < 0)
-        abort();
-    char *clean = text_clean(*raw ? raw : "-");
-    free(raw);
-    return clean;
-}
-
 void table_cell(struct table *t, enum colour colour, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    char *text = format_clean(fmt, ap);
+    char *text = text_clean_vprintf(fmt, ap);
     va_end(ap);
+    if (!*text) {
+        free(text);
+        text = str_dup("-");
+    }
     t->cells = mem_grow(t->cells, t->n_cells + 1, sizeof *t->cells);
     t->cells[t->n_cells++] = (struct cell){.text = text, .width = text_width(text), .colour = colour};
 }

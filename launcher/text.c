@@ -4,7 +4,7 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 /* Reads one character: its bytes in *len, its columns as result, or -1 when it is not printable UTF-8 (*len is 1 for a
  * bad byte). */
@@ -39,6 +39,14 @@ char *text_clean(const char *s)
         left -= len;
     }
     return out;
+}
+
+char *text_clean_vprintf(const char *fmt, va_list ap)
+{
+    char *raw = str_vprintf(fmt, ap);
+    char *clean = text_clean(raw);
+    free(raw);
+    return clean;
 }
 
 size_t text_prefix(const char *s, size_t width)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 static const char *const prefixes[] = {"", "adam.m.", "adam.v."};
 enum { PARTS = sizeof prefixes / sizeof *prefixes };

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/procid.h"
 #include "common/proof.h"
 

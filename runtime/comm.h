@@ -20,7 +20,6 @@ void comm_close(struct comm *comm);
 int comm_rank(const struct comm *comm);
 int comm_size(const struct comm *comm);
 
-void comm_barrier(struct comm *comm);
 /* Rank 0's bytes to everyone. */
 void comm_broadcast(struct comm *comm, void *data, size_t bytes);
 /* Everyone's `bytes` bytes to everyone, in rank order: all (size,bytes). For small records. */
@@ -31,8 +30,6 @@ void comm_sum_float(struct comm *comm, float *x, size_t count);
 int comm_max_int(struct comm *comm, int value);
 double comm_sum_double(struct comm *comm, double value);
 
-/* The rank a launcher's environment gives this process, before comm_open; 0 when there is none. For messages. */
-int comm_env_rank(void);
 /* How many ranks of this run share this host, from the environment; 1 when unknown. */
 int comm_env_local_size(void);
 

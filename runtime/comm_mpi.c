@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "runtime/comm.h"
 
 #define SUM_ROUND (1u << 24) /* floats that a sum moves at a time: 64 MiB, far below MPI's int counts */
@@ -46,12 +46,6 @@ static int env_int(const char *const *names)
             return (int)value;
     }
     return -1;
-}
-
-int comm_env_rank(void)
-{
-    int rank = env_int((const char *const[]){"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "RANK", NULL});
-    return rank < 0 ? 0 : rank;
 }
 
 int comm_env_local_size(void)
@@ -123,12 +117,6 @@ int comm_rank(const struct comm *comm)
 int comm_size(const struct comm *comm)
 {
     return comm->size;
-}
-
-void comm_barrier(struct comm *comm)
-{
-    if (comm->size > 1)
-        MPI_Barrier(MPI_COMM_WORLD);
 }
 
 void comm_broadcast(struct comm *comm, void *data, size_t bytes)

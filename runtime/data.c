@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 
 #define FEISTEL_ROUNDS    6
 #define FINGERPRINT_BYTES 65536

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 #define READ_BYTES (1u << 20)
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "runtime/comm.h"
 #include "runtime/data.h"
 #include "runtime/exits.h"

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 
 #define MANIFEST_BYTES_MAX (256u << 20)
 #define COUNT_MAX          (1 << 24) /* tensors, files or slices that a reader accepts */

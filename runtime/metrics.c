@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 
 #define LINE_MAX_BYTES 4096 /* a row is about 150 */
 

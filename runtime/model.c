@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "runtime/model_private.h"
 
 static bool gpt2(const struct model *m)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "runtime/model_private.h"
 
 enum size_name { NO_SIZE, HIDDEN, QKV, KV, FFN, VOCAB, CONTEXT };

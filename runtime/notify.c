@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 #define DATAGRAM_MAX  4096 /* docs/protocols.md */
 #define CLOSE_WAIT_MS 1000

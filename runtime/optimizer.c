@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "kernels/kernels.h"
 
 struct optimizer {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "runtime/exits.h"
 #include "runtime/shelf.h"
 

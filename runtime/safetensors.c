@@ -12,6 +12,7 @@
 
 #include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 
 #define HEADER_MAX  (64u << 20) /* bytes of JSON that a reader accepts */
 #define PIECE_BYTES (256u << 10)

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "runtime/exits.h"
 #include "runtime/shelf.h"
 

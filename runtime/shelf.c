@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "runtime/checkpoint.h"
 
 #define UNDER_WAY ".step-"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "schema/utf8.h"
 
 #define KEPT_MAX                                                                                             \

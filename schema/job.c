@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "schema/job_read.h"
 
 static struct job_spec *read_spec(const char *text, size_t len, const char *const *sets, size_t n_sets,

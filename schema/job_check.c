@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "schema/job_read.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/err.h"
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "schema/scalar.h"
 #include "schema/suggest.h"
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
 #include "schema/job_fields.h"
 #include "schema/scalar.h"
 #include "schema/utf8.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "schema/utf8.h"
 
 struct link_reader link_reader_new(const json_t *obj, const char *what, struct err *err)

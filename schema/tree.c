@@ -8,7 +8,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "schema/utf8.h"
 
 #define DEPTH_MAX 16

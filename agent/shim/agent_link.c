@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
 #include "common/jsonline.h"
 #include "common/jsonx.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/unixsock.h"
 
 #define KEPT_MAX 256 /* checkpoint messages kept for an absent agent */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/shim/tree.h"
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 #define SOURCE_LOCAL TREE_RADIX /* children are sources 0..31 */
 #define SOURCES      (TREE_RADIX + 1)

@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 #define GROUPS_MAX 4096
 

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "common/log.h"
+#include "common/mem.h"
 
 #define KEY_MAX           32
 #define KEYS_MAX          64   /* a message to the controller may hold no more */

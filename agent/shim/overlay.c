@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/proof.h"
 
 #define JOIN_LINE_MAX    1024

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "agent/shim/pmix_job.h"
-#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 
 const int PMIX_HOST_LOST = PMIX_ERR_LOST_CONNECTION;
 const int PMIX_HOST_NOT_FOUND = PMIX_ERR_NOT_FOUND;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 static void add_u32(void *list, const char *key, int64_t value)
 {

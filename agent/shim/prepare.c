@@ -17,6 +17,7 @@
 #include "agent/shim/rank_env.h"
 #include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/proctree.h"
 
 #define PORT_FIRST       20000

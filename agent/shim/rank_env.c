@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/shim/rankmap.h"
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 static const char *const OUTER_PREFIXES[] = {"BELAY_", "PMIX_", "OMPI_", "PMI_", "PRTE_", "JSM_"};
 static const char *const OUTER_NAMES[] = {"NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"};

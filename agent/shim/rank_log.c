@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 
 struct rank_log {
     char *dir;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 static int place_rank(struct rankmap *m, const struct link_map_node *node, size_t n, size_t i,
                       struct err *err)

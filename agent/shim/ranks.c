@@ -19,8 +19,8 @@
 #include "agent/shim/identity.h"
 #include "agent/shim/rank_log.h"
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/procid.h"
 #include "common/proctree.h"
 

@@ -16,10 +16,10 @@
 
 #include "agent/shim/rankmap.h"
 #include "agent/shim/shim_private.h"
-#include "common/fsutil.h"
 #include "common/jsonline.h"
 #include "common/jsonx.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "schema/link.h"
 
 /* ---- report ---- */

@@ -8,8 +8,8 @@
 #include "agent/shim/rank_env.h"
 #include "agent/shim/shim_private.h"
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/proctree.h"
 
 #define SWEEP_FIRST_MS   2

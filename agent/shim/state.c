@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/procid.h"
 
 struct state {

@@ -11,8 +11,8 @@
 #include "agent/shim/pmix_host.h"
 #include "agent/shim/rankmap.h"
 #include "agent/shim/tree.h"
-#include "common/fsutil.h"
 #include "common/log.h"
+#include "common/mem.h"
 
 /* A local rank waits for the blob of a rank on another node. */
 struct asked {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/core/core_private.h"
 #include "daemon/core/recovery.h"
 

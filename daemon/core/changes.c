@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/core/core_private.h"
 
 void list_add(struct list *list, void *item)
@@ -15,17 +15,6 @@ void list_add(struct list *list, void *item)
         list->items = mem_grow(list->items, list->room, sizeof(void *));
     }
     list->items[list->count++] = item;
-}
-
-void list_remove(struct list *list, const void *item)
-{
-    size_t at = 0;
-    while (at < list->count && list->items[at] != item)
-        at++;
-    if (at == list->count)
-        return;
-    list->count--;
-    memmove(&list->items[at], &list->items[at + 1], (list->count - at) * sizeof(void *));
 }
 
 void mark_job_progress(struct core *core, struct job *job)
@@ -74,14 +63,6 @@ void mark_all_orders(struct core *core, struct attempt *attempt)
         mark_orders(core, attempt->seats[i].node);
 }
 
-static char *print_text(const char *fmt, va_list args)
-{
-    char *text = NULL;
-    if (vasprintf(&text, fmt, args) < 0)
-        abort();
-    return text;
-}
-
 static void copy_name(char *to, size_t size, const char *from)
 {
     size_t n = strnlen(from, size - 1);
@@ -104,7 +85,7 @@ void event_note(struct core *core, struct event_of of, const char *fmt, ...)
     copy_name(e->node, sizeof(e->node), of.node ? of.node : "");
     va_list args;
     va_start(args, fmt);
-    e->text = print_text(fmt, args);
+    e->text = str_vprintf(fmt, args);
     va_end(args);
 }
 
@@ -121,7 +102,7 @@ void job_set_reason(struct core *core, struct job *job, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    char *text = print_text(fmt, args);
+    char *text = str_vprintf(fmt, args);
     va_end(args);
     if (strcmp(text, job->r.reason) == 0) {
         free(text);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/core/core_private.h"
 
 void core_config_defaults(struct core_config *config)

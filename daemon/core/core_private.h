@@ -95,7 +95,6 @@ struct list {
     size_t count, room;
 };
 void list_add(struct list *list, void *item);
-void list_remove(struct list *list, const void *item);
 
 struct core {
     struct core_config config;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 /* Appends one part to out (which ends without '/'), or takes one away for "..". Returns the new end. */
 static char *append(char *out, char *end, const char *part, size_t len)

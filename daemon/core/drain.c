@@ -5,7 +5,7 @@
  * is charged to a job. Whether an attempt must move is looked up in its nodes each time, so nothing depends on the order of events. */
 #include <stdlib.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/core/core_private.h"
 
 /* The leaving or draining node that presses most, or NULL. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 struct entry {
     char *key; /* NULL = empty */

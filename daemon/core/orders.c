@@ -3,7 +3,7 @@
  * A node keeps its order until the whole attempt has ended, also when its own ranks are done: its shim still serves the tree. */
 #include <stdlib.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/core/core_private.h"
 
 static enum order_phase phase_of(const struct attempt *a)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 /* How much of a node may be counted on: what is free now, what usable nodes have in all, or what the whole cluster has. */
 enum view { VIEW_FREE, VIEW_USABLE, VIEW_ALL };

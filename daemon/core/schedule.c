@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/core/core_private.h"
 
 void queue_add(struct core *core, struct job *job)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/core/core_private.h"
 
 static bool phase_final(enum report_phase phase)

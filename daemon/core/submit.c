@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/core/core_private.h"
 #include "daemon/core/directory.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 struct timers {
     struct timer **heap; /* heap[0] is not used */

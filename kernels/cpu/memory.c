@@ -57,20 +57,6 @@ void kernel_copy(real *out, const real *x, size_t count)
     }
 }
 
-void kernel_scale(real *x, size_t count, real factor)
-{
-#pragma omp parallel for simd schedule(static) if (count > PARTS_SERIAL)
-    for (size_t i = 0; i < count; i++)
-        x[i] *= factor;
-}
-
-void kernel_add(real *out, const real *a, const real *b, size_t count)
-{
-#pragma omp parallel for simd schedule(static) if (count > PARTS_SERIAL)
-    for (size_t i = 0; i < count; i++)
-        out[i] = a[i] + b[i];
-}
-
 /* Each lane sums every LANES-th element: enough independent chains to keep up with memory, and the same order on every processor. */
 static double squares(const real *x, size_t begin, size_t end)
 {

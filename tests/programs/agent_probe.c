@@ -14,6 +14,7 @@
 
 #include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "common/proof.h"
 #include "schema/link.h"
 

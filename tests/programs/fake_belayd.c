@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 #include "common/proof.h"
 
 struct lines {

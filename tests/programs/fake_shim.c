@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "common/procid.h"
 #include "common/unixsock.h"
 #include "schema/link.h"

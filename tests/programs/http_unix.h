@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 #include "common/unixsock.h"
 
 #define HTTP_REPLY_MAX (64u << 20)

@@ -1,6 +1,7 @@
 /* rest DIR METHOD PATH [BODY]: one request to DIR/belayd.sock; prints the status, a space, and the body. BODY "@N" sends N bytes. */
 #include <signal.h>
 
+#include "common/mem.h"
 #include "tests/programs/http_unix.h"
 
 static char *make_body(const char *arg)

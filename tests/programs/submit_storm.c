@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "common/clock.h"
+#include "common/mem.h"
 #include "tests/programs/http_unix.h"
 
 #define LATENCIES_MAX 1000000

@@ -13,6 +13,7 @@
 
 #include "agent/folder.h"
 #include "common/fsutil.h"
+#include "common/mem.h"
 
 static char *dir;
 

@@ -13,6 +13,7 @@
 
 #include "agent/inventory.h"
 #include "common/fsutil.h"
+#include "common/mem.h"
 
 static char *dir;
 

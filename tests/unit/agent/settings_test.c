@@ -13,6 +13,7 @@
 
 #include "agent/settings.h"
 #include "common/fsutil.h"
+#include "common/mem.h"
 
 static char *dir, *secret;
 

@@ -22,6 +22,7 @@
 #include "common/fsutil.h"
 #include "common/jsonline.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "common/procid.h"
 #include "common/proof.h"
 #include "common/unixsock.h"

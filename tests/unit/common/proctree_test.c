@@ -17,7 +17,6 @@
 #include <cmocka.h>
 
 #include "common/clock.h"
-#include "common/fsutil.h"
 #include "common/proctree.h"
 
 static char token[64];

@@ -2,6 +2,7 @@
  *
  * world.h checks the invariants at every commit: no slot given twice, never two attempts of one job, no `go` before all are ready, no
  * acknowledged job lost. Then everything is healed, and every job must come to its end. */
+#include "common/mem.h"
 #include "tests/unit/core/world.h"
 
 enum { SEEDS = 500, STEPS = 60, NODES = 4, SLOTS = 2, JOBS_MAX = 24 };

@@ -1,4 +1,5 @@
 /* The controller is killed after any commit: what follows is the same as if nothing had happened. */
+#include "common/mem.h"
 #include "tests/unit/core/world.h"
 
 static const char train[] = "name: t\n"

@@ -2,6 +2,7 @@
  * it would catch is a turn whose cost grows with the square. */
 #include <time.h>
 
+#include "common/mem.h"
 #include "tests/unit/core/world.h"
 
 enum { NODES = 3072, JOBS = 10000 };

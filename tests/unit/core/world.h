@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/core/core.h"
 #include "daemon/core/placement.h"
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/config.h"
 #include "daemon/secret.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/core/records.h"
 
 #define SET_TEXT(field, text) snprintf(field, sizeof(field), "%s", text)

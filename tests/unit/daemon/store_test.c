@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "common/fsutil.h"
+#include "common/mem.h"
 #include "daemon/store.h"
 #include "tests/unit/daemon/records_fixture.h"
 

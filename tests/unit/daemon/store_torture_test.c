@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "common/fsutil.h"
 #include "daemon/store.h"
 #include "tests/unit/daemon/faulty_vfs.h"
 #include "tests/unit/daemon/records_fixture.h"

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "common/fsutil.h"
 #include "daemon/turn.h"
 #include "tests/unit/daemon/faulty_vfs.h"
 #include "tests/unit/daemon/records_fixture.h"

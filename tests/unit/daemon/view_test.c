@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "common/mem.h"
 #include "daemon/view.h"
 #include "tests/unit/daemon/records_fixture.h"
 

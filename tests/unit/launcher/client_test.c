@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "launcher/client.h"
 #include "launcher/find.h"
 #include "launcher/jobfile.h"

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 #include "launcher/cluster.h"
 #include "launcher/cluster_dir.h"
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 #include "common/unixsock.h"
 
 struct fake_answer {

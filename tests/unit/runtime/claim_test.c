@@ -1,3 +1,5 @@
+#include "common/fsutil.h"
+#include "common/mem.h"
 #include "scratch.h"
 
 #include "runtime/claim.h"

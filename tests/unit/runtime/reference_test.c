@@ -10,6 +10,7 @@
 
 #include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "kernels/kernels.h"
 #include "runtime/model.h"
 #include "runtime/optimizer.h"

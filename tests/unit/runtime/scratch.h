@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 
 static char scratch[] = "/tmp/belay-runtime-test-XXXXXX";
 

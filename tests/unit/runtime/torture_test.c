@@ -1,4 +1,5 @@
 /* Every system call of a save fails once, in turn: the save says so, the older checkpoint stays good, and the next save works. */
+#include "common/fsutil.h"
 #include "scratch.h"
 
 #include <errno.h>

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 #include "schema/job.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 #include "job_samples.h"
 #include "schema/job.h"
 #include "schema/job_fields.h"

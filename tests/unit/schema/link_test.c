@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fsutil.h"
+#include "common/mem.h"
 #include "schema/link.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])

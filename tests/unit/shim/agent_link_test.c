@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 #include "common/unixsock.h"
 
 static struct {

@@ -13,7 +13,7 @@
 
 #include "agent/shim/fence.h"
 #include "agent/shim/tree.h"
-#include "common/fsutil.h"
+#include "common/mem.h"
 
 #define NODES_MAX 1100
 

@@ -19,6 +19,7 @@
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 
 static void test_parse(void **state)
 {

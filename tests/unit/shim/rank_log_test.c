@@ -17,6 +17,7 @@
 
 #include "agent/shim/rank_log.h"
 #include "common/fsutil.h"
+#include "common/mem.h"
 
 static char *dir;
 

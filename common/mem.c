@@ -1,0 +1,58 @@
+/* mem: see mem.h. The last words are one write(2): printf may itself need memory. */
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void out_of_memory(void)
+{
+    static const char text[] = "belay: out of memory\n";
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+        abort();
+    abort();
+}
+
+void *mem_zero(size_t count, size_t size)
+{
+    void *p = calloc(count ? count : 1, size ? size : 1);
+    if (!p)
+        out_of_memory();
+    return p;
+}
+
+void *mem_grow(void *p, size_t count, size_t size)
+{
+    void *q = reallocarray(p, count ? count : 1, size ? size : 1);
+    if (!q)
+        out_of_memory();
+    return q;
+}
+
+char *str_dup(const char *s)
+{
+    if (!s)
+        return NULL;
+    char *copy = strdup(s);
+    if (!copy)
+        out_of_memory();
+    return copy;
+}
+
+char *str_vprintf(const char *fmt, va_list args)
+{
+    char *s = NULL;
+    if (vasprintf(&s, fmt, args) < 0)
+        out_of_memory();
+    return s;
+}
+
+char *str_printf(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    char *s = str_vprintf(fmt, args);
+    va_end(args);
+    return s;
+}
