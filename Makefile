@@ -173,11 +173,13 @@ unit: build-tests
 C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
 	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] tests/unit/*/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
 TIDY := $(patsubst %.c,$(BUILD)/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
-lint: lint-format lint-banned $(TIDY) lint-cppcheck
+lint: lint-format lint-banned lint-arrows $(TIDY) lint-cppcheck
 lint-format:
 	@clang-format --dry-run -Werror $(C_FILES)
 lint-banned:
 	@bash tools/lint-banned.sh $(C_FILES)
+lint-arrows:
+	@bash tools/lint-arrows.sh $(C_FILES)
 lint-cppcheck:
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr --enable=warning,portability --suppress=missingIncludeSystem \
 	  --suppress=internalAstError --cppcheck-build-dir=$$(mkdir -p $(BUILD)/lint/cppcheck && echo $(BUILD)/lint/cppcheck) -I. -j2 \
@@ -240,5 +242,5 @@ help:
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: all check check-run unit build-tests bench-step lint lint-format lint-banned lint-cppcheck format fuzz deps demo bench install uninstall clean help
+.PHONY: all check check-run unit build-tests bench-step lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:
