@@ -176,26 +176,37 @@ static enum exchange_next render_attempts(struct exchange *x)
 }
 
 struct checkpoint_listing {
-    json_t *list;
-    const struct job_record *job;
+    struct checkpoint_record *list;
+    size_t n;
 };
 
 static void list_checkpoint(void *ctx, const struct checkpoint_record *checkpoint)
 {
     struct checkpoint_listing *l = ctx;
-    json_array_append_new(l->list, view_checkpoint(l->job, checkpoint));
+    l->list = mem_grow(l->list, l->n + 1, sizeof(*l->list));
+    l->list[l->n++] = *checkpoint;
+}
+
+static json_t *kept_checkpoints(struct exchange *x, const struct job_record *job,
+                                struct checkpoint_listing *l)
+{
+    json_t *array = json_array();
+    size_t n = core_checkpoints_kept(turn_core(x->turn), job->id, l->list, l->n);
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(array, view_checkpoint(job, &l->list[i]));
+    return array;
 }
 
 static enum exchange_next render_checkpoints(struct exchange *x)
 {
-    struct checkpoint_listing l = {.list = json_array(), .job = find_job(x)};
+    const struct job_record *job = find_job(x);
+    struct checkpoint_listing l = {0};
     struct err err = {0};
-    if (l.job && store_checkpoints(turn_store(x->turn), l.job->id, list_checkpoint, &l, &err) != 0)
+    if (job && store_checkpoints(turn_store(x->turn), job->id, list_checkpoint, &l, &err) != 0)
         exchange_refuse(x, 503, "%s", err.text);
-    if (x->status)
-        json_decref(l.list);
-    else
-        x->reply = l.list;
+    else if (job)
+        x->reply = kept_checkpoints(x, job, &l);
+    free(l.list);
     return EXCHANGE_ANSWER;
 }
 

@@ -1,4 +1,4 @@
-/* belay checkpoints: the checkpoints that a job has made. */
+/* belay checkpoints: the checkpoints of a job. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -66,7 +66,7 @@ static int checkpoints(const struct command *self, int argc, char **argv)
 const struct command command_checkpoints = {
     .name = "checkpoints",
     .args = "JOB",
-    .help = "Lists the checkpoints a job has made: step, time, size, attempt and folder",
+    .help = "Lists the checkpoints of a job that are there: step, time, size, attempt and folder",
     .examples = "  belay checkpoints 7\n  belay checkpoints shakespeare -o json\n",
     .min_words = 1,
     .max_words = 1,

@@ -118,6 +118,10 @@ int64_t core_node_free_slots(const struct core *core, const char *name);
 /* Effective training time ratio of the job so far: productive / (time since its first start); NaN before. */
 double core_job_ettr(const struct core *core, int64_t id, int64_t now_ms);
 
+/* Of the n checkpoints that the job announced, moves those that are still there to the front of the list, by step;
+ * how many. For the bundled runtime by its rules of retention; another program's list is left as it is. */
+size_t core_checkpoints_kept(const struct core *core, int64_t job, struct checkpoint_record *list, size_t n);
+
 /* The full set of orders this node should be carrying out (fresh array; each order to be cleared, the array freed). */
 size_t core_node_orders(const struct core *core, const char *name, struct link_order **orders);
 

@@ -2,7 +2,7 @@
 # 40 steps straight, and 40 steps with SIGKILL of a rank, a shim, an agent and belayd, each at a random step:
 # the loss column is bitwise the same, and no step is missing or doubled.
 . "$(dirname "$0")/../lib.sh"
-plan 18
+plan 20
 seed=${SEED:-$RANDOM}
 RANDOM=$seed
 diag "SEED=$seed"
@@ -39,16 +39,23 @@ same_as_straight() { # JOB NAME ATTEMPTS
   is "$2: attempts" "$(job "$1" .attempt)" "$3"
 }
 
+listed() { belay checkpoints "$1" -o json | perl -MJSON::PP -e 'local $/; print "$_->{path}\n" for @{decode_json(<STDIN>)}'; }
+same_checkpoints() { # JOB NAME
+  is "$2: the checkpoints that are listed are those that are there" "$(listed "$1")" "$(ls -d "$SCRATCH/ckpt-$2"/step-*)"
+}
+
 ok "a cluster of 3 nodes with 1 slot each" quiet belay up --nodes 3 --slots 1 || exit 1
 id=$(start straight)
 until_true 90 job_ended "$id"
 is "straight: the job completes" "$(job "$id" .state)" completed
 is "straight: 40 rows, steps 1 to 40" "$(losses straight | tail -n +2 | cut -d, -f1 | tr '\n' ' ')" "$(seq 1 40 | tr '\n' ' ')"
+same_checkpoints "$id" straight
 
 id=$(start rank); random_step
 until_true 60 job_step_at_least "$id" "$at"
 ok "rank: killed one at step $at" kill -9 "$(belay describe "$id" -o json | json .attempts.0.ranks.1.pid)"
 same_as_straight "$id" rank 2
+same_checkpoints "$id" rank
 
 id=$(start shim); random_step
 until_true 60 job_step_at_least "$id" "$at"
