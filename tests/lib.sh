@@ -1,5 +1,6 @@
 # Shared by the integration tests: TAP lines, a cluster of the test's own in a fresh folder, waiting for conditions.
-# A test sources this, calls `plan N`, then `ok`/`is`/`like` N times; everything it started ends with it.
+# A test sources this (or one of tests/integration/*_lib.sh, which add to it), calls `plan N` first or `plan "$TAP_COUNT"` last, and
+# `ok`/`is`/`like` N times; everything it started ends with it.
 set -u
 : "${BELAY_BIN:?set BELAY_BIN to the folder of the built programs (make check does)}"
 TAP_COUNT=0 TAP_FAILED=0
@@ -29,7 +30,7 @@ show_state() {
 }
 
 plan() { echo "1..$1"; }
-diag() { printf '%s\n' "$*" | sed 's/^/# /'; }
+diag() { printf '%s\n' "$@" | sed 's/^/# /'; }
 
 # ok DESCRIPTION COMMAND...: passes when the command does
 ok() {
@@ -76,10 +77,6 @@ job_ended() { case "$(job "$1" .state 2>/dev/null)" in completed|failed|cancelle
 job_step_at_least() { local s; s=$(job "$1" .step 2>/dev/null); [ "$s" != null ] && [ "${s:-0}" -ge "$2" ] 2>/dev/null; }
 events_of() { belay events --job "$1" -o json; }
 
-# Every process that carries this cluster's folder in its command line or this attempt's token in its environment.
-processes_with() { # processes_with NAME=VALUE: pids whose environment holds it
-  local p
-  for p in /proc/[0-9]*; do
-    tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -qxF -- "$1" && echo "${p#/proc/}"
-  done
-}
+# processes_with NAME=VALUE: pids whose environment holds it, one a line. One grep for all: a shell loop over /proc takes seconds where
+# thousands of zombies lie about.
+processes_with() { grep -lzxF -- "$1" /proc/[0-9]*/environ 2>/dev/null | sed 's/[^0-9]//g'; }

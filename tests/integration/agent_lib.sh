@@ -1,5 +1,6 @@
-# Shared by the tests of belay-agent (sourced after tests/lib.sh): a controller that says and hears single lines
-# (tests/programs/fake_belayd.c), one agent, and questions about attempts.
+# Shared by the tests of belay-agent: tests/lib.sh, a controller that says and hears single lines (tests/programs/fake_belayd.c), one
+# agent, and questions about attempts.
+. "$(dirname "$0")/../lib.sh"
 : "${BELAY_TEST_PROGRAMS:?set BELAY_TEST_PROGRAMS to the folder of the built test programs (make check does)}"
 SECRET=0123456789abcdef0123456789abcdef
 TOKEN=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
@@ -35,8 +36,7 @@ ack() { say "{\"t\":\"ack\",\"job\":$1,\"attempt\":$2,\"rev\":$3}"; }
 last_rev() { grep -o "\"job\":$1,\"attempt\":$2,\"rev\":[0-9]*" "$OUT" | tail -n1 | sed 's/.*://'; }
 shim_pid() { sed -n 's/.*"pid": *\([0-9]*\).*/\1/p;/"pid"/q' "$DIR/attempts/$1/shim.pid"; }
 folder_gone() { [ ! -e "$DIR/attempts/$1" ]; }
-# One grep for all: a shell loop over /proc takes seconds where thousands of zombies lie about.
-rank_pids() { grep -lzxF -- "BELAY_TOKEN=$TOKEN" /proc/[0-9]*/environ 2>/dev/null | sed 's/[^0-9]//g'; }
+rank_pids() { processes_with "BELAY_TOKEN=$TOKEN"; }
 ranks() { rank_pids | wc -l; }
 no_ranks() { [ "$(ranks)" = 0 ]; }
 report() { # report JOB ATTEMPT PHASE: regex of a report message

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # belay-agent between a controller and shims that are stand-ins (tests/programs/fake_*.c), so that each side can fail on purpose.
-. "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/agent_lib.sh"
 export BELAY_SHIM=$BELAY_TEST_PROGRAMS/fake_shim
 plan 60

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # belay-agent with the real belay-shim, below a stand-in controller: a plain program on one node.
-. "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/agent_lib.sh"
 unset BELAY_SHIM
 TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')

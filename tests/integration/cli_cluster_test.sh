@@ -3,15 +3,13 @@
 . "$(dirname "$0")/../lib.sh"
 plan 37
 cd "$SCRATCH" || exit 1
-quiet() { "$@" >/dev/null; } # for use with ok, whose own line must not be lost
 
 node_field() { belay nodes -o json | json ".$1.$2"; }
 pid_of() { json .pid <"$1"; }
-holding() { # FILE TEXT: processes whose /proc/PID/FILE holds it
+processes_of() { # processes that have this cluster's folder in their command line
   local p
-  for p in /proc/[0-9]*; do { tr '\0' '\n' <"$p/$1" | grep -qF -- "$2" && echo "${p#/proc/}"; } 2>/dev/null; done
+  for p in /proc/[0-9]*; do { tr '\0' '\n' <"$p/cmdline" | grep -qF -- "$BELAY_DIR" && echo "${p#/proc/}"; } 2>/dev/null; done
 }
-processes_of() { holding cmdline "$BELAY_DIR"; }
 
 like "up says what it has made" "$(belay up --nodes 3 --slots 2 --racks 2)" "is up: 3 nodes with 2 slots each in 2 racks"
 is "the folder is private" "$(stat -c %a "$BELAY_DIR")" 700
@@ -61,13 +59,13 @@ Y
 id=$(belay submit wait.yaml)
 ok "a job that ignores SIGTERM runs" until_true 20 job_is "$id" running
 token=$(json .token <"$BELAY_DIR/agents/$(job "$id" .placement.0.node)/attempts/$id.1/order.json")
-ok "on four ranks" test "$(holding environ "$token" | wc -l)" -ge 4
+ok "on four ranks" test "$(processes_with "BELAY_TOKEN=$token" | wc -l)" -ge 4
 kill -9 "$(pid_of "$BELAY_DIR/agents/$(job "$id" .placement.0.node)/agent.pid")"
 out=$(belay down 2>&1)
 is "down ends" "$?" 0
 like "and says so" "$out" "is down"
 like "and that the job goes on later" "$out" "1 unfinished job will go on at the next .belay up"
-is "no rank is left" "$(holding environ "$token")" ""
+is "no rank is left" "$(processes_with "BELAY_TOKEN=$token")" ""
 is "no process of the cluster is left" "$(processes_of)" ""
 like "down again has nothing to do" "$(belay down)" "No cluster runs"
 

@@ -3,7 +3,6 @@
 . "$(dirname "$0")/../lib.sh"
 plan 60
 cd "$SCRATCH" || exit 1
-quiet() { "$@" >/dev/null; } # for use with ok, whose own line must not be lost
 
 code() { "$@" >out 2>err; echo $?; }
 spec() { # NAME RANKS SHELL-TEXT

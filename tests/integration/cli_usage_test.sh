@@ -3,7 +3,6 @@
 . "$(dirname "$0")/../lib.sh"
 plan 31
 cd "$SCRATCH" || exit 1
-quiet() { "$@" >/dev/null; } # for use with ok, whose own line must not be lost
 
 fails() { # WHAT CODE REGEX COMMAND...: exit code, nothing on stdout, one sentence on stderr
   local what=$1 code=$2 regex=$3 rc; shift 3

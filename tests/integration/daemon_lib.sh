@@ -1,39 +1,26 @@
-# Sourced by daemon_*_test.sh: TAP lines, a belayd alone in a fresh folder, and an end that leaves nothing behind.
-set -u
-bin=${BELAY_BIN:-build/bin} programs=${BELAY_TEST_PROGRAMS:-build/tests/programs}
-tap_n=0 tap_failed=0
-ok() { tap_n=$((tap_n + 1)); echo "ok $tap_n - $1"; }
-not_ok() { tap_n=$((tap_n + 1)); tap_failed=1; echo "not ok $tap_n - $1"; shift; printf '# %s\n' "$@"; }
-# is WANT GOT NAME
-is() { if [ "$1" = "$2" ]; then ok "$3"; else not_ok "$3" "want: $1" "got:  $2"; fi; }
-# like PATTERN TEXT NAME: an extended regular expression
-like() { if grep -qE -- "$1" <<<"$2"; then ok "$3"; else not_ok "$3" "want: $1" "got:  $2"; fi; }
-plan() { echo "1..$tap_n"; exit $tap_failed; }
+# Shared by daemon_*_test.sh: tests/lib.sh, and a belayd alone in a fresh folder $dir, which ends with the test.
+. "$(dirname "$0")/../lib.sh"
+: "${BELAY_TEST_PROGRAMS:?set BELAY_TEST_PROGRAMS to the folder of the built test programs (make check does)}"
+dir=$SCRATCH/belayd belayd_pid=
+mkdir "$dir"
 
-dir=$(mktemp -d /tmp/belay-daemon-XXXXXX)
-belayd_pid=
-end() {
+end_belayd() {
   [ -n "$belayd_pid" ] && kill -KILL "$belayd_pid" 2>/dev/null && wait "$belayd_pid" 2>/dev/null
-  rm -rf "$dir"
+  [ "$TAP_FAILED" -eq 0 ] || diag "$(tail -n 20 "$dir/belayd.log")" >&2
+  finish
 }
-trap end EXIT
-trap 'exit 143' TERM INT
+trap end_belayd EXIT
 
-# until_true SECONDS COMMAND...: waits for a condition.
-until_true() {
-  local end=$((SECONDS + $1)); shift
-  until "$@" 2>/dev/null; do [ $SECONDS -ge "$end" ] && return 1; sleep 0.01; done
-}
-rest() { "$programs/rest" "$dir" "$@"; }
+rest() { "$BELAY_TEST_PROGRAMS/rest" "$dir" "$@"; }
 answers() { rest GET /v1/cluster 2>/dev/null | grep -q '^200 '; }
-start_belayd() {
-  "$bin/belayd" --dir "$dir" "$@" 2>>"$dir/belayd.log" &
+belayd_settled() { answers || ! kill -0 "$belayd_pid" 2>/dev/null; } # it answers, or has given up
+start_belayd() { # start_belayd [FLAGS]
+  belayd --dir "$dir" "$@" 2>>"$dir/belayd.log" &
   belayd_pid=$!
-  until_true 20 eval 'answers || ! kill -0 "$belayd_pid"'
-  answers || { not_ok "belayd starts" "$(tail -5 "$dir/belayd.log")"; plan; }
+  until_true 20 belayd_settled
+  answers || { ok "belayd starts" false; exit 1; }
 }
-# stop_belayd SIGNAL: sets stopped to its exit status.
-stop_belayd() {
+stop_belayd() { # stop_belayd SIGNAL: sets stopped to its exit status
   kill "-$1" "$belayd_pid"
   wait "$belayd_pid" 2>/dev/null
   stopped=$? belayd_pid=

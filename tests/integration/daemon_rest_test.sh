@@ -9,8 +9,8 @@ table() {
   while IFS='|' read -r what body want; do
     [ -z "$what" ] && continue
     read -r method path <<<"$what"
-    got=$(timeout 20 "$programs/rest" "$dir" "$method" "$path" "$(printf '%s' "$body" | sed 's/^ *//; s/ *$//')" 2>&1 | head -c 2000)
-    like "^$(sed 's/^ *//' <<<"$want")" "$got" "$method $path"
+    got=$(timeout 20 "$BELAY_TEST_PROGRAMS/rest" "$dir" "$method" "$path" "$(printf '%s' "$body" | sed 's/^ *//; s/ *$//')" 2>&1 | head -c 2000)
+    like "$method $path" "$got" "^$(sed 's/^ *//' <<<"$want")"
   done
 }
 table <<E
@@ -82,12 +82,12 @@ GET /v2/jobs|| 404 \{"error":"there is no /v2/jobs here
 GET /v1/jobs/1%2fcancel|| (404|405)
 GET /v1/nodes/%00|| (400|404)
 E
-like '^-1|^400' "$(timeout 20 "$programs/rest" "$dir" GET "/$(head -c 20000 /dev/zero | tr '\0' a)" 2>&1)" "an address of 20 kB is refused"
+like "an address of 20 kB is refused" "$(timeout 20 "$BELAY_TEST_PROGRAMS/rest" "$dir" GET "/$(head -c 20000 /dev/zero | tr '\0' a)" 2>&1)" '^-1|^400'
 
 # --- the keys that scripts read
 keys() { grep -oE '"[a-z_]+":' | tr -d '":' | sort -u | xargs; }
 want="id name user state reason attempt restarts step steps loss tokens_per_second mfu checkpoint ettr submitted started ended placement ranks nodes phase status rev up_s first_failure exit_code lost restart_max cwd queue priority kind checkpoint_directory detect_ms stop_ms place_ms load_ms replay_ms"
-is "$(xargs -n1 <<<"$want" | sort -u | xargs)" "$(rest GET /v1/jobs/2 | keys)" "the keys of a job"
+is "the keys of a job" "$(rest GET /v1/jobs/2 | keys)" "$(xargs -n1 <<<"$want" | sort -u | xargs)"
 
 # --- long polls
 rev=$(rest GET /v1/jobs/2 | grep -o '"rev":[0-9]*' | grep -o '[0-9]*')
@@ -98,39 +98,39 @@ start=$(date +%s)
 until_true 5 eval '[ "$(find /proc/$belayd_pid/fd -lname "socket:*" | wc -l)" -ge 5 ]' # both are connected
 rest POST /v1/jobs/2/hold >/dev/null
 wait $poll; wait $events
-[ $(($(date +%s) - start)) -lt 10 ] && ok "long polls are woken" || not_ok "long polls are woken"
-like '"state":"held"' "$(cat "$dir/poll")" "... with the new state of the job"
-like '"kind":"[a-z_]*","job":2' "$(cat "$dir/events")" "... with the new event"
-is "200 []" "$(rest GET "/v1/events?after=999999&wait=1")" "a wait that is over gives an empty answer"
+ok "long polls are woken" test $(($(date +%s) - start)) -lt 10
+like "... with the new state of the job" "$(cat "$dir/poll")" '"state":"held"'
+like "... with the new event" "$(cat "$dir/events")" '"kind":"[a-z_]*","job":2'
+is "a wait that is over gives an empty answer" "$(rest GET "/v1/events?after=999999&wait=1")" "200 []"
 
 # --- who may do what
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
-  chmod 755 "$dir"; cp "$programs/rest" "$dir/rest"
+  chmod 755 "$SCRATCH" "$dir"; cp "$BELAY_TEST_PROGRAMS/rest" "$dir/rest"
   as() { setpriv --reuid "$1" --regid 65534 --clear-groups "$dir/rest" "$dir" "${@:2}" | head -c 400; }
-  like '^201 \{"id":3\}' "$(as 65533 POST /v1/jobs "{\"spec\":\"$spec\",\"cwd\":\"/tmp\",\"key\":\"k1\"}")" "a user submits, with a key that another user has used"
-  like '"user":"65533"' "$(rest GET /v1/jobs/3)" "... under the own name"
-  like '^403 \{"error":"job 2 belongs to root: only root or' "$(as 65533 POST /v1/jobs/2/cancel)" "somebody else's job cannot be cancelled"
-  like '^403 \{"error":"job 3 belongs to 65533: only 65533, root, or' "$(as 65532 POST /v1/jobs/3/hold)" "... nor held"
-  like '^200' "$(as 65532 GET /v1/jobs/3)" "but looked at"
-  like '^200 \{"id":3,"state":"held"\}' "$(as 65533 POST /v1/jobs/3/hold)" "the owner may"
-  like '^200 \{"id":3,"state":"cancelled"\}' "$(rest POST /v1/jobs/3/cancel)" "root may"
+  like "a user submits, with a key that another user has used" "$(as 65533 POST /v1/jobs "{\"spec\":\"$spec\",\"cwd\":\"/tmp\",\"key\":\"k1\"}")" '^201 \{"id":3\}'
+  like "... under the own name" "$(rest GET /v1/jobs/3)" '"user":"65533"'
+  like "somebody else's job cannot be cancelled" "$(as 65533 POST /v1/jobs/2/cancel)" '^403 \{"error":"job 2 belongs to root: only root or'
+  like "... nor held" "$(as 65532 POST /v1/jobs/3/hold)" '^403 \{"error":"job 3 belongs to 65533: only 65533, root, or'
+  like "but looked at" "$(as 65532 GET /v1/jobs/3)" '^200'
+  like "the owner may" "$(as 65533 POST /v1/jobs/3/hold)" '^200 \{"id":3,"state":"held"\}'
+  like "root may" "$(rest POST /v1/jobs/3/cancel)" '^200 \{"id":3,"state":"cancelled"\}'
   mkfifo "$dir/n0.in"
-  "$programs/agent_probe" "$(cat "$dir/belayd.port")" "$(cat "$dir/secret")" n0 <"$dir/n0.in" >"$dir/probe" 2>&1 &
+  "$BELAY_TEST_PROGRAMS/agent_probe" "$(cat "$dir/belayd.port")" "$(cat "$dir/secret")" n0 <"$dir/n0.in" >"$dir/probe" 2>&1 &
   probe=$!
   exec 5>"$dir/n0.in"
   until_true 5 eval 'rest GET /v1/nodes/n0 | grep -q "^200"'
-  like '^403 \{"error":"only root or the user that runs belayd' "$(as 65533 POST /v1/nodes/n0/drain '{"reason":"x"}')" "a user cannot drain"
-  like '^400 .*reason' "$(rest POST /v1/nodes/n0/drain '{}')" "a drain needs a reason"
-  like '^400 .*deadline_s' "$(rest POST /v1/nodes/n0/drain '{"reason":"x","deadline_s":-4}')" "a deadline in the past is refused"
-  like '^200 \{"name":"n0","state":"drain(ing|ed)"' "$(rest POST /v1/nodes/n0/drain '{"reason":"fan is loud","deadline_s":60}')" "root drains"
-  like 'fan is loud' "$(rest GET /v1/nodes/n0)" "... for a reason that is shown"
+  like "a user cannot drain" "$(as 65533 POST /v1/nodes/n0/drain '{"reason":"x"}')" '^403 \{"error":"only root or the user that runs belayd'
+  like "a drain needs a reason" "$(rest POST /v1/nodes/n0/drain '{}')" '^400 .*reason'
+  like "a deadline in the past is refused" "$(rest POST /v1/nodes/n0/drain '{"reason":"x","deadline_s":-4}')" '^400 .*deadline_s'
+  like "root drains" "$(rest POST /v1/nodes/n0/drain '{"reason":"fan is loud","deadline_s":60}')" '^200 \{"name":"n0","state":"drain(ing|ed)"'
+  like "... for a reason that is shown" "$(rest GET /v1/nodes/n0)" 'fan is loud'
   want="name state reason since slots free rack pod jobs device address cores memory version heartbeat_age_ms gpus"
-  is "$(xargs -n1 <<<"$want" | sort -u | xargs)" "$(rest GET /v1/nodes | keys)" "the keys of a node"
-  like '^403' "$(as 65533 POST /v1/nodes/n0/undrain)" "a user cannot undrain"
-  like '^200 \{"name":"n0","state":"up"' "$(rest POST /v1/nodes/n0/undrain)" "root undrains"
+  is "the keys of a node" "$(rest GET /v1/nodes | keys)" "$(xargs -n1 <<<"$want" | sort -u | xargs)"
+  like "a user cannot undrain" "$(as 65533 POST /v1/nodes/n0/undrain)" '^403'
+  like "root undrains" "$(rest POST /v1/nodes/n0/undrain)" '^200 \{"name":"n0","state":"up"'
   exec 5>&-; wait $probe
 fi
-answers && ok "belayd is still there" || not_ok "belayd is still there"
+ok "belayd is still there" answers
 stop_belayd TERM
-is 0 "$stopped" "and ends cleanly"
-plan
+is "and ends cleanly" "$stopped" 0
+plan "$TAP_COUNT"

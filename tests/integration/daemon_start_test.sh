@@ -4,38 +4,37 @@
 # refused NAME PATTERN ARGS...: belayd with these arguments ends with a sentence.
 refused() {
   local name=$1 pattern=$2 out rc; shift 2
-  out=$(timeout 20 "$bin/belayd" "$@" 2>&1); rc=$?
-  [ $rc -eq 1 ] || [ $rc -eq 2 ] || { not_ok "$name" "exit $rc" "$out"; return; }
-  like "$pattern" "$out" "$name"
+  out=$(timeout 20 belayd "$@" 2>&1); rc=$?
+  if [ $rc -eq 1 ] || [ $rc -eq 2 ]; then like "$name" "$out" "$pattern"; else ok "$name" false || diag "exit $rc" "$out"; fi
 }
 start_belayd
-is 600 "$(stat -c %a "$dir/secret")" "a new secret is mode 0600"
-like '^[0-9a-f]{64}$' "$(cat "$dir/secret")" "... of 32 bytes in hex"
-is 666 "$(stat -c %a "$dir/belayd.sock")" "everybody may connect to the socket"
-is 600 "$(stat -c %a "$dir/belayd.db")" "nobody else reads the database"
-like "\"pid\": $belayd_pid" "$(cat "$dir/belayd.pid")" "the pid file names it"
+is "a new secret is mode 0600" "$(stat -c %a "$dir/secret")" 600
+like "... of 32 bytes in hex" "$(cat "$dir/secret")" '^[0-9a-f]{64}$'
+is "everybody may connect to the socket" "$(stat -c %a "$dir/belayd.sock")" 666
+is "nobody else reads the database" "$(stat -c %a "$dir/belayd.db")" 600
+like "the pid file names it" "$(cat "$dir/belayd.pid")" "\"pid\": $belayd_pid"
 port=$(cat "$dir/belayd.port")
-like '^[0-9]+$' "$port" "the port file has the agent port"
+like "the port file has the agent port" "$port" '^[0-9]+$'
 refused "a second belayd on the folder is refused" "another belayd runs on $dir .*stop that one first" --dir "$dir"
-answers && ok "... and does not disturb the first" || not_ok "... and does not disturb the first"
+ok "... and does not disturb the first" answers
 refused "a port that is taken is named" "cannot listen at 127.0.0.1:$port" --dir "$dir/other" --listen "127.0.0.1:$port"
 
 stop_belayd KILL
-[ -e "$dir/belayd.sock" ] && [ -e "$dir/belayd.pid" ] && ok "SIGKILL leaves socket and pid file" || not_ok "SIGKILL leaves socket and pid file"
+ok "SIGKILL leaves socket and pid file" test -e "$dir/belayd.sock" -a -e "$dir/belayd.pid"
 start_belayd
-ok "which the next start replaces"
-is "$port" "$(cat "$dir/belayd.port")" "the agents' port stays the same"
+ok "which the next start replaces" answers
+is "the agents' port stays the same" "$(cat "$dir/belayd.port")" "$port"
 rest POST /v1/jobs '{"spec":"name: a\nrun: {command: [sleep, \"5\"], ranks: 2}\n","cwd":"/tmp"}' >/dev/null
 rest GET '/v1/jobs/1?rev=1&wait=30' >"$dir/poll.out" &
 poll=$!
 until_true 5 eval '[ "$(find /proc/$belayd_pid/fd -lname "socket:*" | wc -l)" -ge 4 ]'
 stop_belayd TERM
-is 0 "$stopped" "SIGTERM ends it with 0"
+is "SIGTERM ends it with 0" "$stopped" 0
 wait $poll
-like '^(503 \{"error":"belayd is shutting down|200)' "$(cat "$dir/poll.out")" "who waits is told"
-[ ! -e "$dir/belayd.sock" ] && [ ! -e "$dir/belayd.pid" ] && ok "a clean end removes socket and pid file" || not_ok "a clean end removes socket and pid file" "$(ls "$dir")"
+like "who waits is told" "$(cat "$dir/poll.out")" '^(503 \{"error":"belayd is shutting down|200)'
+ok "a clean end removes socket and pid file" test ! -e "$dir/belayd.sock" -a ! -e "$dir/belayd.pid" || diag "$(ls "$dir")"
 start_belayd; stop_belayd INT
-is 0 "$stopped" "SIGINT too"
+is "SIGINT too" "$stopped" 0
 
 chmod 644 "$dir/secret"
 refused "a secret that others can read is refused" "secret has mode 0644.*chmod 600" --dir "$dir"
@@ -53,11 +52,11 @@ refused "a line that is no setting is named" 'belay.conf:1: "heartbeat_ms" is no
 printf 'heartbeat_ms = 250 # quick\nslots = 7\n' >"$dir/belay.conf"
 BELAY_LISTEN=127.0.0.1:x refused "a bad variable is named" 'BELAY_LISTEN: listen is "127.0.0.1:x"' --dir "$dir"
 start_belayd
-like 'belay.conf:2: belayd has no setting "slots" and leaves it alone' "$(cat "$dir/belayd.log")" "another program's setting is left alone, said so"
+like "another program's setting is left alone, said so" "$(cat "$dir/belayd.log")" 'belay.conf:2: belayd has no setting "slots" and leaves it alone'
 mkfifo "$dir/never"; exec 4<>"$dir/never" # an input that never ends
-"$programs/agent_probe" "$(cat "$dir/belayd.port")" "$(cat "$dir/secret")" n0 <&4 >"$dir/probe.out" 2>&1 &
+"$BELAY_TEST_PROGRAMS/agent_probe" "$(cat "$dir/belayd.port")" "$(cat "$dir/secret")" n0 <&4 >"$dir/probe.out" 2>&1 &
 probe=$!
-until_true 5 grep -q '"heartbeat_ms":250' "$dir/probe.out" && ok "a setting from belay.conf counts" || not_ok "a setting from belay.conf counts" "$(cat "$dir/probe.out")"
+ok "a setting from belay.conf counts" until_true 5 grep -qs '"heartbeat_ms":250' "$dir/probe.out" || diag "$(cat "$dir/probe.out")"
 stop_belayd TERM; wait $probe
 rm "$dir/belay.conf"
 
@@ -68,20 +67,20 @@ head -c 20000 /dev/urandom >"$dir/belayd.db"
 refused "what is no database is refused" 'belayd.db: file is not a database' --dir "$dir"
 cp "$dir/kept.db" "$dir/belayd.db"
 start_belayd
-like '^200 \{"id":1,"name":"a"' "$(rest GET /v1/jobs/1)" "the state is found again"
+like "the state is found again" "$(rest GET /v1/jobs/1)" '^200 \{"id":1,"name":"a"'
 stop_belayd TERM
 refused "a folder that cannot be made is named" 'cannot make the folder /dev/null' --dir /dev/null/x
-like '^belayd [0-9.]+$' "$("$bin/belayd" --version)" "--version"
-like '--listen HOST:PORT' "$("$bin/belayd" --help)" "--help"
+like "--version" "$(belayd --version)" '^belayd [0-9.]+$'
+like "--help" "$(belayd --help)" '--listen HOST:PORT'
 
 # The disk fills up under a running belayd: requests get a sentence, and it ends rather than go on with memory ahead of the disk.
 start_belayd
 if prlimit --pid "$belayd_pid" --fsize=1:1 2>/dev/null; then
-  like '^503 .*cannot write .*belayd.db' "$(rest POST /v1/jobs '{"spec":"name: b\nrun: {command: [sleep, \"5\"], ranks: 2}\n","cwd":"/tmp"}')" "a failed write is answered with 503 and the sentence"
-  wait "$belayd_pid"; is 1 $? "... and belayd ends"
+  like "a failed write is answered with 503 and the sentence" "$(rest POST /v1/jobs '{"spec":"name: b\nrun: {command: [sleep, \"5\"], ranks: 2}\n","cwd":"/tmp"}')" '^503 .*cannot write .*belayd.db'
+  wait "$belayd_pid"; is "... and belayd ends" $? 1
   belayd_pid=
   start_belayd
-  like '^404 ' "$(rest GET /v1/jobs/2)" "... and what was not kept is not there"
+  like "... and what was not kept is not there" "$(rest GET /v1/jobs/2)" '^404 '
   stop_belayd TERM
 fi
-plan
+plan "$TAP_COUNT"
