@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/cluster_dir.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -216,21 +217,14 @@ static int take_all(const struct raw *raw, struct config *c, struct err *err)
     return 0;
 }
 
-static char *default_dir(void)
-{
-    const char *set = getenv("BELAY_DIR"), *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    if (set && *set)
-        return str_dup(set);
-    if (geteuid() == 0 || (!(state && *state) && !(home && *home)))
-        return str_dup("/var/lib/belay");
-    return state && *state ? str_printf("%s/belay", state) : str_printf("%s/.local/state/belay", home);
-}
-
-/* The folder is made if need be; its path becomes absolute, since it is shown and others compare it. */
+/* The folder is made if need be; links in its path are resolved, since it is shown and others compare it. */
 static int settle_dir(struct config *c, struct err *err)
 {
-    if (!c->dir)
-        c->dir = default_dir();
+    char *dir = cluster_dir_choose(c->dir, err);
+    if (!dir)
+        return -1;
+    free(c->dir);
+    c->dir = dir;
     if (fs_mkdirs(c->dir, 0755, err) != 0)
         return -1;
     char *absolute = realpath(c->dir, NULL);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cluster_dir.h"
 #include "common/mem.h"
-#include "launcher/cluster_dir.h"
 #include "schema/suggest.h"
 
 #define OPTIONS_MAX     24

@@ -1,4 +1,4 @@
-/* cluster and cluster_dir: which folder, which racks, what may change. */
+/* cluster: which racks, and what may change. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,6 @@
 #include "common/fsutil.h"
 #include "common/mem.h"
 #include "launcher/cluster.h"
-#include "launcher/cluster_dir.h"
 
 static void racks_are(const struct cluster *c, const char *expected)
 {
@@ -96,34 +95,9 @@ static void kept_on_disk(void **state)
     fs_remove_tree(dir, NULL);
 }
 
-static void folder(void **state)
-{
-    struct err err = {""};
-    char cwd[4096], want[5000];
-    (void)state;
-    assert_non_null(getcwd(cwd, sizeof cwd));
-    setenv("BELAY_DIR", "/from/environment", 1);
-    char *dir = cluster_dir_choose("/from/flag", &err);
-    assert_string_equal(dir, "/from/flag");
-    free(dir);
-    dir = cluster_dir_choose(NULL, &err);
-    assert_string_equal(dir, "/from/environment");
-    free(dir);
-    dir = cluster_dir_choose("here", &err);
-    snprintf(want, sizeof want, "%s/here", cwd);
-    assert_string_equal(dir, want);
-    free(dir);
-    assert_null(cluster_dir_choose("", &err));
-    unsetenv("BELAY_DIR");
-    setenv("XDG_STATE_HOME", "/state", 1);
-    dir = cluster_dir_choose(NULL, &err);
-    assert_string_equal(dir, geteuid() == 0 ? "/var/lib/belay" : "/state/belay");
-    free(dir);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(first_time), cmocka_unit_test(later),
-                                       cmocka_unit_test(kept_on_disk), cmocka_unit_test(folder)};
+                                       cmocka_unit_test(kept_on_disk)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-#include "launcher/cluster_dir.h"
+/* cluster_dir: see cluster_dir.h. Paths are completed as text; nothing is looked up or made. */
+#include "common/cluster_dir.h"
 
 #include <stdlib.h>
 #include <string.h>

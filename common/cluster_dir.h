@@ -1,6 +1,6 @@
-/* cluster_dir: which cluster a command speaks to. */
-#ifndef BELAY_LAUNCHER_CLUSTER_DIR_H
-#define BELAY_LAUNCHER_CLUSTER_DIR_H
+/* cluster_dir: which cluster a program speaks to, or serves: one rule for belay and belayd, so that they meet. */
+#ifndef BELAY_COMMON_CLUSTER_DIR_H
+#define BELAY_COMMON_CLUSTER_DIR_H
 
 #include "common/err.h"
 
