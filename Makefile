@@ -223,13 +223,21 @@ bench-step: $(BUILD)/tests/bench/bench_train_step
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$$(nproc)} $<
 bench: all $(TOOLS)
 	@bash tests/bench/run.sh
+MAN1 := $(wildcard packaging/man/*.1)
+MAN8 := $(wildcard packaging/man/*.8)
+UNITS := $(wildcard packaging/systemd/*.service)
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/belay/examples
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/systemd/system share/man/man1 share/man/man8 share/doc/belay/examples)
 	install -m 755 $(BINARIES) $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 README.md LICENSE docs/*.md $(DESTDIR)$(PREFIX)/share/doc/belay/
 	install -m 644 $(wildcard examples/*.yaml) $(DESTDIR)$(PREFIX)/share/doc/belay/examples/
+	install -m 644 $(MAN1) $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 $(MAN8) $(DESTDIR)$(PREFIX)/share/man/man8/
+	for u in $(UNITS); do sed 's,@bindir@,$(PREFIX)/bin,' $$u >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${u##*/}; done
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(PROGRAMS))
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/man/man1/,$(notdir $(MAN1))) $(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/,$(notdir $(MAN8)))
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(notdir $(UNITS)))
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/belay
 clean:
 	rm -rf build

@@ -1,3 +1,4 @@
+/* args: see args.h. One table of options serves the reading, the help text and the nearest known word. */
 #include "launcher/args.h"
 
 #include <errno.h>

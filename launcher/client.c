@@ -1,3 +1,4 @@
+/* client: see client.h. One curl multi handle; a reply is complete (and bounded) before anybody sees a part of it. */
 #include "launcher/client.h"
 
 #include <curl/curl.h>

@@ -1,3 +1,4 @@
+/* cluster: see cluster.h. cluster.json is written before the agents start, so what runs is never more than what it says. */
 #include "launcher/cluster.h"
 
 #include <errno.h>

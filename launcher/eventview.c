@@ -1,3 +1,4 @@
+/* eventview: see eventview.h. Reads each key with a fallback: an event of a newer belayd is shown as far as it is understood. */
 #include "launcher/eventview.h"
 
 #include "common/jsonx.h"

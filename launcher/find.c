@@ -1,3 +1,4 @@
+/* find: see find.h. A word of digits is an id, anything else a name; of several jobs of a name only live ones are in doubt. */
 #include "launcher/find.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* format: see format.h. What is not known is an empty text, so that a table shows its "-". */
 #include "launcher/format.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* interrupt: see interrupt.h. SIGINT is blocked and read from a signalfd, so it cannot come between two system calls. */
 #include "launcher/interrupt.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* jobfile: see jobfile.h. The key of a submit is drawn once for each file, so that repeating the request is safe. */
 #include "launcher/jobfile.h"
 
 #include <errno.h>

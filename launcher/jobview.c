@@ -1,3 +1,4 @@
+/* jobview: see jobview.h. Reads each key with a fallback: a job of a newer belayd is shown as far as it is understood. */
 #include "launcher/jobview.h"
 
 #include <math.h>

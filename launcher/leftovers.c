@@ -1,3 +1,4 @@
+/* leftovers: see leftovers.h. A process is signalled only when its start time and boot id are the recorded ones. */
 #include "launcher/leftovers.h"
 
 #include <dirent.h>

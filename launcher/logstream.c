@@ -1,3 +1,4 @@
+/* logstream: see logstream.h. At most one read of each rank is under way, and few in all; what has been printed is never asked for again. */
 #include "launcher/logstream.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* longpoll: see longpoll.h. At most one request is under way; its path is kept, so that asking again asks the same. */
 #include "launcher/longpoll.h"
 
 #include <limits.h>

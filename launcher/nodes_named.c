@@ -1,3 +1,4 @@
+/* nodes_named: see nodes_named.h. Goes on after a failure, unless nobody answers; the first one decides the exit code. */
 #include "launcher/nodes_named.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* nodeview: see nodeview.h. Reads each key with a fallback: a node of a newer belayd is shown as far as it is understood. */
 #include "launcher/nodeview.h"
 
 #include <math.h>

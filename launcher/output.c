@@ -1,3 +1,4 @@
+/* output: see output.h. Keys keep the order in which belayd sends them. */
 #include "launcher/output.h"
 
 #include <stdio.h>

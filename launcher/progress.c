@@ -1,3 +1,4 @@
+/* progress: see progress.h. On a terminal one line is drawn over and over, at most every DRAW_EVERY_MS; elsewhere a line is a line. */
 #include "launcher/progress.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* service: see service.h. A child that could not become its program reports errno through a pipe that exec closes. */
 #include "launcher/service.h"
 
 #include <errno.h>

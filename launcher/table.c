@@ -1,3 +1,4 @@
+/* table: see table.h. All cells are kept until printing, because the widest decides the width of a column. */
 #include "launcher/table.h"
 
 #include <stdarg.h>

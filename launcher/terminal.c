@@ -1,3 +1,4 @@
+/* terminal: see terminal.h. Asked of each stream: stdout may be a pipe while stderr is a terminal. */
 #include "launcher/terminal.h"
 
 #include <langinfo.h>

@@ -1,3 +1,4 @@
+/* text: see text.h. Characters are those of mbrtowc; a byte that is not part of one counts as one column. */
 #include "launcher/text.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* verb: see verb.h. Goes on after a failure, unless nobody answers; the first one decides the exit code. */
 #include "launcher/verb.h"
 
 #include <stdio.h>
