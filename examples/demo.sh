@@ -51,7 +51,7 @@ sabotage() {
   wait_step "$job" 150
   node=$(belay status "$job" -o json | value placement.0.node)
   printf '\n%s>> belay drain %s --reason "demo: fan is loud"%s\n' "$bold" "$node" "$plain"
-  belay drain "$node" --reason "demo: fan is loud"
+  belay drain "$node" --reason "demo: fan is loud" >/dev/null # the job that is followed tells of it
 }
 say "training, live (a rank will be killed at step 100, a node drained at step 150)"
 sabotage & saboteur=$!

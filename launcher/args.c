@@ -255,8 +255,8 @@ static int check_words(const struct parser *p)
         return cli_fail(CLI_USAGE, "%s: something is missing: belay %s %s", self->name, self->name,
                         self->args);
     if (p->out->n_words > self->max_words)
-        return cli_fail(CLI_USAGE, "%s: \"%s\" is one word too many: belay %s %s", self->name,
-                        p->out->words[self->max_words], self->name, self->args);
+        return cli_fail(CLI_USAGE, "%s: \"%s\" is one word too many: belay %s%s%s", self->name,
+                        p->out->words[self->max_words], self->name, *self->args ? " " : "", self->args);
     return ARGS_GO;
 }
 

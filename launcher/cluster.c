@@ -95,13 +95,15 @@ static int refuse_change(const struct cluster *c, int64_t nodes, int64_t slots, 
                          struct err *err)
 {
     const char *what = nodes < c->nodes ? "nodes" : racks < c->racks ? "racks" : NULL;
+    int64_t asked = nodes < c->nodes ? nodes : racks;
     if (what)
-        return err_set(err,
-                       "this cluster has %lld nodes in %lld racks and cannot shrink to %lld %s: leave --%s "
-                       "away, or make "
-                       "another cluster with another --dir",
-                       (long long)c->nodes, (long long)c->racks,
-                       (long long)(nodes < c->nodes ? nodes : racks), what, what);
+        return err_set(
+            err,
+            "this cluster has %lld node%s in %lld rack%s and cannot shrink to %lld %.*s: leave --%s "
+            "away, or make "
+            "another cluster with another --dir",
+            (long long)c->nodes, c->nodes == 1 ? "" : "s", (long long)c->racks, c->racks == 1 ? "" : "s",
+            (long long)asked, asked == 1 ? 4 : 5, what, what); /* "node" or "rack" */
     if (slots != c->slots)
         return err_set(
             err,

@@ -39,7 +39,7 @@ static void show(const struct args *args, const json_t *list)
         {
             add_row(t, checkpoint);
         }
-        table_show(t);
+        table_show_whole(t);
     }
 }
 

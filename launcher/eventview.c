@@ -41,14 +41,14 @@ void eventview_table(const json_t *events, bool wide)
     {
         add_row(t, event);
     }
-    table_show(t);
+    table_show_whole(t);
 }
 
 void eventview_row(FILE *out, const json_t *event)
 {
     struct table *t = table_new(columns, COLUMNS, false);
     add_row(t, event);
-    table_print_rows(t, out, row_widths, terminal_width(out), terminal_colours(out));
+    table_print_rows(t, out, row_widths, 0, terminal_colours(out));
     table_free(t);
     fflush(out);
 }

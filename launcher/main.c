@@ -44,6 +44,8 @@ static int unknown(const char *word)
 {
     const char *names[COMMANDS_MAX];
     size_t n = 0;
+    if (word[0] == '-')
+        return cli_fail(CLI_USAGE, "the command comes before its options: belay COMMAND %s …", word);
     for (; commands[n] && n + 1 < COMMANDS_MAX; n++)
         names[n] = commands[n]->name;
     names[n++] = "help";

@@ -32,6 +32,7 @@ struct progress {
     char state[32];
     char *text; /* of the line as it was shown */
     int64_t attempt;
+    bool loading;                 /* no step of this attempt has been seen yet */
     struct sample oldest, middle; /* of this attempt; two, so that the window slides */
 };
 
@@ -54,15 +55,18 @@ void progress_free(struct progress *p)
 static double rate(struct progress *p, const json_t *job, int64_t now_ms)
 {
     int64_t step = jsonx_int_or(job, "step", -1), attempt = jsonx_int_or(job, "attempt", 0);
-    if (attempt != p->attempt || step < p->middle.step || p->middle.step < 0) {
+    bool fresh = attempt != p->attempt || step < p->middle.step || p->middle.step < 0;
+    if (fresh || (p->loading && step > p->middle.step)) { /* loading is no part of a step's time */
         p->attempt = attempt;
+        p->loading = fresh;
         p->oldest = p->middle = (struct sample){step, now_ms};
     } else if (now_ms - p->middle.at_ms > RATE_WINDOW_MS) {
         p->oldest = p->middle;
         p->middle = (struct sample){step, now_ms};
     }
     double seconds = (double)(now_ms - p->oldest.at_ms) / 1000;
-    return p->oldest.step >= 0 && seconds >= 0.5 ? (double)(step - p->oldest.step) / seconds : 0;
+    return !p->loading && p->oldest.step >= 0 && seconds >= 0.5 ? (double)(step - p->oldest.step) / seconds
+                                                                : 0;
 }
 
 static char *bar_text(double done, size_t columns, bool utf8)

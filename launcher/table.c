@@ -174,3 +174,9 @@ void table_show(struct table *t)
     table_print(t, stdout, terminal_width(stdout), terminal_colours(stdout));
     table_free(t);
 }
+
+void table_show_whole(struct table *t)
+{
+    table_print(t, stdout, 0, terminal_colours(stdout));
+    table_free(t);
+}

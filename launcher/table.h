@@ -35,4 +35,7 @@ void table_print_rows(const struct table *t, FILE *out, const size_t *min_widths
 /* table_print to stdout as its terminal allows, then frees t. */
 void table_show(struct table *t);
 
+/* As table_show, but nothing is cut: for tables whose last column is what one reads them for. */
+void table_show_whole(struct table *t);
+
 #endif

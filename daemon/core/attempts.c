@@ -182,7 +182,8 @@ static void order_go(struct core *core, struct attempt *a)
     a->job->failed_prepares = 0;
     lost_at_go(core, a);
     mark_job(core, a->job);
-    job_set_reason(core, a->job, "every node is ready: starting %zu ranks", a->r.world);
+    job_set_reason(core, a->job, "every node is ready: starting %zu rank%s", a->r.world,
+                   a->r.world == 1 ? "" : "s");
     event_note(core, of_attempt(a, "go"), "attempt %lld: every node is ready, ranks start",
                (long long)a->r.number);
 }
@@ -191,10 +192,11 @@ static void note_running(struct core *core, struct attempt *a)
 {
     a->r.running_ms = core->t.now_ms;
     a->due_mono_ms = INT64_MAX;
-    event_note(core, of_attempt(a, "running"), "attempt %lld: all %zu ranks run", (long long)a->r.number,
-               a->r.world);
+    event_note(core, of_attempt(a, "running"), "attempt %lld: %s", (long long)a->r.number,
+               a->r.world == 1 ? "its rank runs" : "all its ranks run");
     struct err why;
-    err_set(&why, "%zu ranks run on %zu node%s", a->r.world, a->r.n_nodes, a->r.n_nodes == 1 ? "" : "s");
+    err_set(&why, "%zu %s on %zu node%s", a->r.world, a->r.world == 1 ? "rank runs" : "ranks run",
+            a->r.n_nodes, a->r.n_nodes == 1 ? "" : "s");
     job_event(core, a->job, JOB_RAN, why.text);
 }
 
@@ -232,7 +234,8 @@ static void complete(struct core *core, struct attempt *a)
 {
     a->r.outcome = OUTCOME_COMPLETED;
     free(a->r.reason);
-    a->r.reason = str_printf("all %zu ranks exited with 0", a->r.world);
+    a->r.reason = a->r.world == 1 ? str_dup("its rank exited with 0")
+                                  : str_printf("all %zu ranks exited with 0", a->r.world);
     end(core, a);
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The command line without a cluster: help, the nearest word, exit codes 2 and 3, and that nothing is made on the way.
 . "$(dirname "$0")/../lib.sh"
-plan 31
+plan 33
 cd "$SCRATCH" || exit 1
 
 fails() { # WHAT CODE REGEX COMMAND...: exit code, nothing on stdout, one sentence on stderr
@@ -20,6 +20,8 @@ printf 'name: bad\nrun: {command: ["/bin/true"], rank: 2}\n' >bad.yaml
 fails "no command shows the overview and fails" 2 "usage: belay COMMAND" belay
 fails "an unknown command names the nearest" 2 'did you mean `belay submit`' belay submti
 fails "a far one does not" 2 '`belay help` lists them' belay xyzzy
+fails "an option before the command" 2 "the command comes before its options: belay COMMAND --dir" belay --dir . status
+fails "a word too many where none is wanted" 2 "one word too many: belay up$" belay up 4
 fails "an unknown option names the nearest" 2 "did you mean --follow" belay submit --folow good.yaml
 fails "a missing word" 2 "belay submit FILE" belay submit
 fails "a word too many" 2 "one word too many" belay nodes node0
