@@ -193,15 +193,30 @@ static void shut_out_avoided(const struct core *core, struct round *r, const str
                 r->nodes[i].usable = !shut && node_usable(job->avoided[k].node);
 }
 
+/* What the node said when it refused the job's last attempt; "" when it did not. */
+static const char *refusal_of(const struct job *job, const struct node *node)
+{
+    const struct attempt *a = job->n_attempts > 0 ? job->attempts[job->n_attempts - 1] : NULL;
+    for (size_t i = 0; a && i < a->r.n_nodes; i++)
+        if (a->r.nodes[i].reported && a->r.nodes[i].report.phase == REPORT_REFUSED &&
+            strcmp(a->r.nodes[i].node, node->r.name) == 0)
+            return a->r.nodes[i].report.reason;
+    return "";
+}
+
+/* The refusal goes first: it is most likely what somebody has to mend. */
 static void misfit(struct core *core, struct job *job, const char *why)
 {
     job->kept_out = true;
     job->fit_version = core->fit_version;
-    if (job->n_avoided > 0)
-        job_set_reason(core, job, "%s (%s could not prepare it and is avoided for a while)", why,
-                       job->avoided[job->n_avoided - 1].node->r.name);
-    else
+    if (job->n_avoided == 0) {
         job_set_reason(core, job, "%s", why);
+        return;
+    }
+    const struct node *node = job->avoided[job->n_avoided - 1].node;
+    const char *said = refusal_of(job, node);
+    job_set_reason(core, job, "%s could not prepare it and is avoided for a while%s%s; the job %s",
+                   node->r.name, said[0] ? ": " : "", said, why);
 }
 
 static void start(struct core *core, struct job *job, struct placed_rank *ranks)

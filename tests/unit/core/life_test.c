@@ -295,7 +295,8 @@ static void test_only_node_refuses(void **state)
     w->agents[0].refuse = true;
     int64_t id = world_run(w, 2, "");
     assert_job(w, id, JOB_PENDING);
-    assert_says(world_job(w, id)->reason, "node0 could not prepare it and is avoided for a while");
+    assert_says(world_job(w, id)->reason,
+                "node0 could not prepare it and is avoided for a while: no space left");
     int64_t attempts = world_job(w, id)->attempt;
     world_pass(w, 60000);
     assert_true(world_job(w, id)->attempt - attempts <= 5); /* ever longer pauses */
