@@ -1,4 +1,4 @@
-/* save: the ranks write a checkpoint together (DESIGN section 6). */
+/* save: the ranks write a checkpoint together (docs/checkpoint-format.md). */
 #ifndef BELAY_RUNTIME_SAVE_H
 #define BELAY_RUNTIME_SAVE_H
 

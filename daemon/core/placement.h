@@ -1,7 +1,7 @@
 /* placement: which slots the ranks of a job get.
  *
- * Pure function of the free slots and the mesh. Now: nodes in topology order (pod, rack, name; numbers compare as numbers), TP groups
- * never across nodes, first fit, whole mesh or nothing. The border below is what a better engine replaces the inside of. */
+ * Pure function of the free slots and the mesh. Nodes in topology order (pod, rack, name; numbers compare as numbers), TP groups
+ * never across nodes, first fit, whole mesh or nothing. */
 #ifndef BELAY_DAEMON_CORE_PLACEMENT_H
 #define BELAY_DAEMON_CORE_PLACEMENT_H
 

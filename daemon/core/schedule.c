@@ -1,7 +1,7 @@
 /* schedule: who waits for slots, in which order, and who gets them.
  *
  * Order: priority, then time of submit, then id. A job that does not fit does not block smaller ones behind it (a large job can
- * starve so; reservations are for a later engine). Jobs are tried only when slots may have become free since they last did not fit,
+ * starve so: nothing is reserved for it). Jobs are tried only when slots may have become free since they last did not fit,
  * and a shape that did not fit is not tried twice in one round. */
 #include <stdlib.h>
 #include <string.h>
