@@ -164,7 +164,8 @@ static const char *whole_hint(const char *text)
         return " (write it in decimal)";
     if (is_loose_decimal(text) && strchr(text, '_'))
         return " (write it without _)";
-    if (is_loose_decimal(text) && !strpbrk(text, ".eE") && skip_sign(text)[0] == '0')
+    if (is_loose_decimal(text) && !strpbrk(text, ".eE") && skip_sign(text)[0] == '0' &&
+        is_digit(skip_sign(text)[1]))
         return " (write it without the leading 0)";
     return "";
 }

@@ -136,6 +136,8 @@ static const struct {
     {RUN "priority: 1_0\n", "not \"1_0\" (write it without _)"},
     {RUN "priority: 0x10\n", "not \"0x10\" (write it in decimal)"},
     {RUN "priority: 010\n", "not \"010\" (write it without the leading 0)"},
+    {RUN "restart: {max: -1}\n", "not \"-1\""},
+    {TRAIN "checkpoint: {every: 0}\n", "from 1 to 1000000000, not \"0\""},
     {RUN "priority: 1e2\n", "must be a whole number"},
     {RUN "priority: true\n", "must be a whole number"},
     {RUN "priority:\n", "f.yaml:3:10: priority: must be a whole number"},
