@@ -24,16 +24,20 @@ struct metrics {
     size_t pending_len;
 };
 
-/* A complete line without its newline; -1 at the end of the file or at a torn or overlong line. */
+/* A line without its newline; "" when it is overlong or holds a NUL, so that damage takes no other line along. -1 at the end of the file
+ * or at a torn last line. */
 static int read_line(FILE *in, char line[LINE_MAX_BYTES])
 {
-    if (!fgets(line, LINE_MAX_BYTES, in))
-        return -1;
-    size_t len = strlen(line);
-    if (len == 0 || line[len - 1] != '\n')
-        return -1;
-    line[len - 1] = 0;
-    return 0;
+    size_t len = 0;
+    bool good = true;
+    int c;
+    while ((c = getc_unlocked(in)) != EOF && c != '\n') {
+        good = good && c != 0 && len + 1 < LINE_MAX_BYTES;
+        if (good)
+            line[len++] = (char)c;
+    }
+    line[good ? len : 0] = 0;
+    return c == '\n' ? 0 : -1;
 }
 
 /* The step of a row; -1 when the line is not one. */
