@@ -92,8 +92,11 @@ static int read_entry(pid_t pid, struct entry *e)
                         &state, &ppid, &group, &threads, &start) != 5)
         return -1;
     bool dead = state == 'Z' || state == 'X' || state == 'x';
-    *e = (struct entry){
-        .pid = pid, .ppid = ppid, .start = start, .living = !dead || (state == 'Z' && threads > 1)};
+    *e = (struct entry){.pid = pid,
+                        .ppid = ppid,
+                        .group = group,
+                        .start = start,
+                        .living = !dead || (state == 'Z' && threads > 1)};
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -248,6 +249,45 @@ static void test_hopping_process_is_caught(void **state)
     assert_int_equal(reap_all(), 0); /* and it hops no more */
 }
 
+/* The child leaves a process behind in its group and dies; no subreaper takes that one in. The pid of that one. */
+static pid_t leave_one_in_group(void)
+{
+    int ends[2];
+    pid_t left = 0;
+    assert_int_equal(pipe(ends), 0);
+    pid_t leader = fork();
+    if (leader == 0) {
+        setsid();
+        left = fork();
+        if (left == 0) {
+            poll(NULL, 0, 10000);
+            _exit(0);
+        }
+        _exit(write(ends[1], &left, sizeof left) != (ssize_t)sizeof left);
+    }
+    assert_int_equal(read(ends[0], &left, sizeof left), (ssize_t)sizeof left);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)leader, &info, WEXITED | WNOWAIT), 0);
+    close(ends[0]);
+    close(ends[1]);
+    return left;
+}
+
+static void test_a_dead_child_leads_to_its_group(void **state)
+{
+    (void)state;
+    struct proctree t = {.root = getpid()};
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    pid_t left = leave_one_in_group();
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    int fd = pidfd_open(left, 0);
+    assert_true(fd >= 0);
+    (void)proctree_signal(&t, SIGKILL);
+    assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 5000), 1);
+    close(fd);
+    reap_all();
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "stay") == 0)
@@ -259,6 +299,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_token),
         cmocka_unit_test(test_root_and_self_are_spared),
         cmocka_unit_test(test_a_token_older_than_the_root_does_not_count),
+        cmocka_unit_test(test_a_dead_child_leads_to_its_group),
         cmocka_unit_test(test_cgroup),
         cmocka_unit_test(test_hopping_process_is_caught),
     };
