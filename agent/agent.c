@@ -85,7 +85,7 @@ static int make_folders(struct agent *a, struct err *err)
         return err_sys(err, "cannot resolve %s", a->settings->dir);
     a->dir = str_dup(resolved);
     char *attempts = str_printf("%s/attempts", a->dir), *logs = str_printf("%s/logs", a->dir);
-    int rc = fs_mkdirs(attempts, 0711, err) < 0 || fs_mkdirs(logs, 0711, err) < 0 ? -1 : 0;
+    int rc = fs_mkdirs(attempts, 0700, err) < 0 || fs_mkdirs(logs, 0700, err) < 0 ? -1 : 0;
     free(attempts);
     free(logs);
     return rc;

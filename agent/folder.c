@@ -72,7 +72,7 @@ int folder_scan(const char *agent_dir, struct folder_id **ids, size_t *n, struct
 
 int folder_make(const char *path, struct err *err)
 {
-    if (mkdir(path, 0711) < 0)
+    if (mkdir(path, 0700) < 0)
         return err_sys(err, "cannot make the attempt folder %s", path);
     char *parent = str_printf("%s/..", path);
     int rc = fs_sync_dir(parent, err);

@@ -36,7 +36,8 @@ int folder_remove(const char *path, struct err *err);
 /* Finishes removals that a crash cut short. */
 void folder_clean(const char *agent_dir);
 
-/* Makes the folder durably (mode 0711: a job's user must reach job.yaml; the files in it say who may read them). A folder that exists already is an error: an attempt is never started twice. */
+/* Makes the folder durably (mode 0700: the order and the state hold the job's environment and token). A folder that exists
+ * already is an error: an attempt is never started twice. */
 int folder_make(const char *path, struct err *err);
 
 int folder_write_order(const char *path, const struct link_order *order, struct err *err);

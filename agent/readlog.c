@@ -1,6 +1,6 @@
 /* readlog: segments are rank-00003.000000000000.log, the number being the offset of their first byte; holes come from rotation.
  *
- * The folder belongs to the job's user, who may put anything there: links are not followed and only plain files are read. */
+ * Only the agent's user can write there; still, links are not followed and only plain files are read. */
 #include "agent/readlog.h"
 
 #include <ctype.h>

@@ -68,6 +68,8 @@ const char *exchange_query(const struct exchange *x, const char *key);
 
 /* May this client act on something owned by uid? The owner, root, and whoever runs belayd may. */
 bool exchange_may_act(const struct exchange *x, int64_t owner_uid);
+/* Refuses with 403 who may not: `what` is the end of "only ann, root, or the user that runs belayd may ...". May it go on? */
+bool exchange_owner_only(struct exchange *x, const struct job_record *job, const char *what);
 
 /* Sends the answer and frees x. Only after EXCHANGE_LATER. */
 void exchange_answer(struct exchange *x);

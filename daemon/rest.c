@@ -101,6 +101,16 @@ bool exchange_may_act(const struct exchange *x, int64_t owner_uid)
     return x->uid == owner_uid || x->uid == 0 || x->uid == (int64_t)geteuid();
 }
 
+bool exchange_owner_only(struct exchange *x, const struct job_record *job, const char *what)
+{
+    if (exchange_may_act(x, job->uid))
+        return true;
+    exchange_refuse(x, 403, "job %lld belongs to %s: only %s%s or the user that runs belayd may %s",
+                    (long long)job->id, job->user, job->uid ? job->user : "", job->uid ? ", root," : "root",
+                    what);
+    return false;
+}
+
 /* ---- answering ---- */
 
 static void request_free(struct request *r)

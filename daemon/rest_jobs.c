@@ -212,39 +212,36 @@ static enum exchange_next render_checkpoints(struct exchange *x)
 
 /* ---- acting ---- */
 
-static void act(struct exchange *x, enum core_job_verb verb, const char *word)
+static void act(struct exchange *x, enum core_job_verb verb, const char *what)
 {
     const struct job_record *job = find_job(x);
     enum core_refusal why = CORE_OK;
     struct err err = {0};
     if (!job)
         return;
-    if (!exchange_may_act(x, job->uid))
-        exchange_refuse(x, 403, "job %lld belongs to %s: only %s%s or the user that runs belayd may %s it",
-                        (long long)job->id, job->user, job->uid ? job->user : "",
-                        job->uid ? ", root," : "root", word);
-    else if (core_job_request(turn_core(x->turn), turn_time(), x->id, verb, x->user, &why, &err) != 0)
+    if (exchange_owner_only(x, job, what) &&
+        core_job_request(turn_core(x->turn), turn_time(), x->id, verb, x->user, &why, &err) != 0)
         exchange_refuse_core(x, why, &err);
 }
 
 static void cancel(struct exchange *x)
 {
-    act(x, CORE_CANCEL, "cancel");
+    act(x, CORE_CANCEL, "cancel it");
 }
 
 static void hold(struct exchange *x)
 {
-    act(x, CORE_HOLD, "hold");
+    act(x, CORE_HOLD, "hold it");
 }
 
 static void release(struct exchange *x)
 {
-    act(x, CORE_RELEASE, "release");
+    act(x, CORE_RELEASE, "release it");
 }
 
 static void requeue(struct exchange *x)
 {
-    act(x, CORE_REQUEUE, "requeue");
+    act(x, CORE_REQUEUE, "requeue it");
 }
 
 static enum exchange_next render_acted(struct exchange *x)

@@ -1,6 +1,7 @@
 /* rest_logs: pieces of a rank's log, read by the node's agent and relayed.
  *
- * A job that never started answers with an empty piece (attempt 0), so that following it needs no special case. */
+ * A job that never started answers with an empty piece (attempt 0), so that following it needs no special case. What a job printed may
+ * hold secrets, so it is for those who may act on the job; its progress and events are for everybody. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +110,7 @@ static enum exchange_next render_logs(struct exchange *x)
         exchange_refuse(x, 404, "there is no job %lld; belay status lists them", (long long)x->id);
         return EXCHANGE_ANSWER;
     }
-    if (x->status)
+    if (x->status || !exchange_owner_only(x, job, "read what it printed"))
         return EXCHANGE_ANSWER;
     const struct attempt_record *attempt =
         job->attempt ? core_attempt(turn_core(x->turn), job->id, number) : NULL;

@@ -15,7 +15,7 @@ static int log_to_file(const char *dir)
 {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/shim.log", dir);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
         return -1;
     if (fd > STDERR_FILENO)

@@ -202,20 +202,11 @@ static int make_log_dir(struct prepared *p, const struct link_order *order, cons
                        attempt_dir);
     p->log_dir = str_printf("%.*s/logs/%lld/%lld", (int)(agent_end - attempt_dir), attempt_dir,
                             (long long)order->job, (long long)order->attempt);
-    if (fs_mkdirs(p->log_dir, 0755, err) != 0)
+    if (fs_mkdirs(p->log_dir, 0700, err) != 0)
         return -1;
     if (access(p->log_dir, W_OK | X_OK) != 0)
         return err_sys(err, "cannot write to the log folder %s", p->log_dir);
     return 0;
-}
-
-static int write_spec(const struct link_order *order, const char *attempt_dir, struct err *err)
-{
-    char *path = str_printf("%s/job.yaml", attempt_dir);
-    const char *spec = order->spec ? order->spec : "";
-    int rc = fs_write_durable(path, spec, strlen(spec), 0644, err);
-    free(path);
-    return rc;
 }
 
 /* ---- MASTER_PORT ---- */
@@ -275,9 +266,8 @@ int prepare(const struct link_order *order, const char *attempt_dir, struct prep
         return err_set(err, "the job's working directory is not an absolute path: %s",
                        order->cwd ? order->cwd : "(none)");
     if (identity_init(&out->who, (long)order->uid, (long)order->gid, err) != 0 ||
-        write_spec(order, attempt_dir, err) != 0 || make_log_dir(out, order, attempt_dir, err) != 0 ||
-        probe_as_user(out, order, err) != 0 || make_scratch(out, order, err) != 0 ||
-        choose_master_port(out, order, err) != 0)
+        make_log_dir(out, order, attempt_dir, err) != 0 || probe_as_user(out, order, err) != 0 ||
+        make_scratch(out, order, err) != 0 || choose_master_port(out, order, err) != 0)
         return -1;
     make_cgroup(out, order);
     return 0;

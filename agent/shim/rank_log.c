@@ -34,7 +34,7 @@ static char *segment_path(const struct rank_log *log, uint64_t start)
 static int open_segment(struct rank_log *log)
 {
     char *path = segment_path(log, log->size);
-    log->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    log->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     free(path);
     if (log->fd < 0)
         return -1;

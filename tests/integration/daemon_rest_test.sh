@@ -112,6 +112,9 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
   like "somebody else's job cannot be cancelled" "$(as 65533 POST /v1/jobs/2/cancel)" '^403 \{"error":"job 2 belongs to root: only root or'
   like "... nor held" "$(as 65532 POST /v1/jobs/3/hold)" '^403 \{"error":"job 3 belongs to 65533: only 65533, root, or'
   like "but looked at" "$(as 65532 GET /v1/jobs/3)" '^200'
+  like "what it prints is not for others" "$(as 65532 GET /v1/jobs/3/logs)" '^403 \{"error":"job 3 belongs to 65533: only 65533, root, or .* may read what it printed"'
+  like "... but for its owner" "$(as 65533 GET /v1/jobs/3/logs)" '^200'
+  like "... and root" "$(rest GET /v1/jobs/3/logs)" '^200'
   like "the owner may" "$(as 65533 POST /v1/jobs/3/hold)" '^200 \{"id":3,"state":"held"\}'
   like "root may" "$(rest POST /v1/jobs/3/cancel)" '^200 \{"id":3,"state":"cancelled"\}'
   mkfifo "$dir/n0.in"
