@@ -18,6 +18,7 @@
 #include "common/jsonx.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/scratch.h"
 
 #define STATE_MAX LINK_LINE_MAX
 
@@ -226,9 +227,8 @@ void folder_log_tail(const char *path, char *out, size_t size)
 
 bool folder_is_scratch(const char *scratch, struct folder_id id)
 {
-    char *base = str_printf("belay-%" PRId64 ".%" PRId64 "-", id.job, id.attempt);
-    const char *slash = strrchr(scratch, '/');
-    bool ok = scratch[0] == '/' && !strstr(scratch, "/../") && strncmp(slash + 1, base, strlen(base)) == 0;
-    free(base);
+    char *name = str_printf("%" PRId64 ".%" PRId64, id.job, id.attempt);
+    bool ok = scratch_is_of(scratch, name);
+    free(name);
     return ok;
 }

@@ -21,6 +21,7 @@
 #include "schema/states.h"
 
 #define STOP_LIMIT_MS 20000 /* then SIGKILL */
+#define KIND_LIMIT_MS 3000
 #define KILL_LIMIT_MS 5000
 #define POLL_NS       5000000
 
@@ -129,19 +130,39 @@ static void stop(struct down *d, struct service *services, size_t n, int sig)
     }
 }
 
+/* Until nothing of any agent is left, or the time is over. How many were found alive at the last look. */
+static size_t end_leftovers(struct down *d, bool kindly, int64_t limit_ms, pid_t *pid)
+{
+    int64_t end = clock_boot_ms() + limit_ms;
+    for (;;) {
+        size_t found = 0;
+        for (size_t i = 0; i < d->n_agents; i++)
+            found += leftovers_end(d->agent_dirs[i], kindly, pid);
+        d->stopped += found;
+        if (found == 0 || clock_boot_ms() >= end)
+            return found;
+        nap();
+    }
+}
+
 static void stop_leftovers(struct down *d)
 {
-    int64_t end = clock_boot_ms() + KILL_LIMIT_MS;
+    int *locks = mem_zero(d->n_agents + 1, sizeof *locks);
+    pid_t pid = 0;
+    for (size_t i = 0; i < d->n_agents; i++)
+        locks[i] = leftovers_lock(d->agent_dirs[i]);
+    (void)end_leftovers(d, true, KIND_LIMIT_MS, &pid);
+    size_t left = end_leftovers(d, false, KILL_LIMIT_MS, &pid);
+    if (left > 0)
+        cli_fail(CLI_REFUSED, "down: %zu processes of jobs do not end (one is pid %d)", left, (int)pid);
     for (size_t i = 0; i < d->n_agents; i++) {
-        pid_t pid = 0;
-        while (leftovers_kill(d->agent_dirs[i], &pid) > 0 && clock_boot_ms() < end)
-            nap();
-        size_t left = clock_boot_ms() < end ? 0 : leftovers_kill(d->agent_dirs[i], &pid);
-        if (left > 0)
-            cli_fail(CLI_REFUSED, "down: %zu processes of %s do not end (one is pid %d)", left,
-                     d->agent_dirs[i], (int)pid);
-        d->survivors += left;
+        if (left == 0)
+            leftovers_clean(d->agent_dirs[i]);
+        if (locks[i] >= 0)
+            close(locks[i]);
     }
+    d->survivors += left;
+    free(locks);
 }
 
 static void say(const struct down *d)

@@ -72,8 +72,17 @@ char *service_program(const char *name, struct err *err)
     return found;
 }
 
+/* The program writes its pid file when it is ready. Until then this one stands for it: whoever is killed while starting a cluster leaves
+ * nothing that `belay down` does not find (this child holds the cluster's lock until it has become the program). */
+static int announce(const struct service *s)
+{
+    struct procid self;
+    struct err err;
+    return procid_of(0, &self) == 0 ? procid_write_file(s->pid_file, &self, &err) : -1;
+}
+
 /* In the child: becomes the program, or writes errno to the pipe. */
-static void become(const char *dir, char *const argv[], int log_fd, int pipe_fd)
+static void become(const struct service *s, const char *dir, char *const argv[], int log_fd, int pipe_fd)
 {
     sigset_t none;
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -82,7 +91,8 @@ static void become(const char *dir, char *const argv[], int log_fd, int pipe_fd)
     for (int sig = 1; sig < NSIG; sig++)
         signal(sig, SIG_DFL); /* those that cannot be set are not inherited as ignored either */
     setsid();
-    if (null >= 0 && chdir(dir) == 0 && dup2(null, 0) == 0 && dup2(log_fd, 1) == 1 && dup2(log_fd, 2) == 2)
+    if (null >= 0 && chdir(dir) == 0 && announce(s) == 0 && dup2(null, 0) == 0 && dup2(log_fd, 1) == 1 &&
+        dup2(log_fd, 2) == 2)
         execv(argv[0], argv);
     int error = errno;
     (void)!write(pipe_fd, &error, sizeof error); /* its end of file says as much */
@@ -107,7 +117,7 @@ static int start(struct service *s, const char *dir, char *const argv[], int log
         return err_sys(err, "cannot start %s", s->what);
     pid_t pid = fork();
     if (pid == 0)
-        become(dir, argv, log_fd, ends[1]);
+        become(s, dir, argv, log_fd, ends[1]);
     close(ends[1]);
     errno = pid < 0 ? errno : wait_exec(ends[0]);
     close(ends[0]);

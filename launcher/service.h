@@ -11,7 +11,7 @@
 /* One program that was or is to be started. */
 struct service {
     char *what;     /* "belayd", "the agent of node3" */
-    char *pid_file; /* written by the program itself */
+    char *pid_file; /* written by the new process, and again by the program once it is ready */
     char *log;
     struct procid id; /* pid 0 = not running */
     bool started;     /* by us, now */

@@ -159,24 +159,11 @@ static int give_to_user(const struct prepared *p, const char *path, struct err *
     return 0;
 }
 
-static int make_scratch_dir(struct prepared *p, const struct link_order *order, struct err *err)
-{
-    static const char *const places[] = {"/dev/shm", "/tmp"};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        p->scratch = str_printf("%s/belay-%lld.%lld-XXXXXX", places[i], (long long)order->job,
-                                (long long)order->attempt);
-        if (mkdtemp(p->scratch))
-            return 0;
-        err_sys(err, "cannot make the scratch directory %s", p->scratch);
-        free(p->scratch);
-        p->scratch = NULL;
-    }
-    return -1;
-}
-
 static int make_scratch(struct prepared *p, const struct link_order *order, struct err *err)
 {
-    if (make_scratch_dir(p, order, err) != 0 || give_to_user(p, p->scratch, err) != 0)
+    if (mkdir(p->scratch, 0700) != 0)
+        return err_sys(err, "cannot make the scratch directory %s", p->scratch);
+    if (give_to_user(p, p->scratch, err) != 0)
         return -1;
     p->notify_socket = str_printf("%s/notify", p->scratch);
     p->pmix_dir = str_printf("%s/pmix", p->scratch);
@@ -257,9 +244,11 @@ static void make_cgroup(struct prepared *p, const struct link_order *order)
     free(name);
 }
 
-int prepare(const struct link_order *order, const char *attempt_dir, struct prepared *out, struct err *err)
+int prepare(const struct link_order *order, const char *attempt_dir, const char *scratch,
+            struct prepared *out, struct err *err)
 {
-    *out = (struct prepared){.master_fd = -1, .inherited = rank_env_inherit(environ)};
+    *out = (struct prepared){
+        .master_fd = -1, .inherited = rank_env_inherit(environ), .scratch = str_dup(scratch)};
     if (!order->argv || !order->argv[0])
         return err_set(err, "the order has no command");
     if (!order->cwd || order->cwd[0] != '/')

@@ -11,7 +11,7 @@
 
 struct prepared {
     struct identity who;
-    char *scratch;       /* /dev/shm/belay-<job>.<attempt>-XXXXXX, mode 0700, the user's */
+    char *scratch;       /* see common/scratch.h; mode 0700, the user's */
     char *job_file;      /* the spec, inside scratch */
     char *notify_socket; /* its path, inside scratch */
     char *pmix_dir;      /* inside scratch */
@@ -23,9 +23,10 @@ struct prepared {
     int64_t master_port; /* 0 unless this is node 0 */
 };
 
-/* Does all of it for the attempt whose directory is given. On -1 the sentence says why this node refuses; what was made is
+/* Does all of it for the attempt whose directory is given, with the scratch folder by that name. On -1 the sentence says why this node refuses; what was made is
  * removed by prepared_clear either way. */
-int prepare(const struct link_order *order, const char *attempt_dir, struct prepared *out, struct err *err);
+int prepare(const struct link_order *order, const char *attempt_dir, const char *scratch,
+            struct prepared *out, struct err *err);
 
 /* Removes scratch and cgroup and frees everything. Fine on a zeroed or half-filled struct whose master_fd is -1. */
 void prepared_clear(struct prepared *p);

@@ -20,6 +20,7 @@
 #include "common/jsonx.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/scratch.h"
 #include "schema/link.h"
 
 /* ---- report ---- */
@@ -276,10 +277,10 @@ static void make_events(struct shim *s)
 }
 
 /* Everything that may refuse the job, before anything runs. */
-static int get_ready(struct shim *s, struct err *err)
+static int get_ready(struct shim *s, const char *scratch, struct err *err)
 {
     const char *addr = getenv("BELAY_NODE_ADDRESS"), *node = getenv("BELAY_NODE");
-    if (prepare(&s->order, s->dir, &s->prepared, err) != 0)
+    if (prepare(&s->order, s->dir, scratch, &s->prepared, err) != 0)
         return -1;
     state_set_leftovers(s->state, s->prepared.scratch, s->prepared.cgroup);
     s->wireup = wireup_open(s->base, addr && rankmap_is_loopback(addr), &s->order, &WIREUP_EVENTS, s, err);
@@ -298,8 +299,13 @@ static int get_ready(struct shim *s, struct err *err)
 static void begin(struct shim *s)
 {
     struct err err = {""};
+    char *scratch = scratch_name(s->order.job, s->order.attempt);
+    state_set_leftovers(s->state, scratch,
+                        NULL); /* on disk before it is made: a shim may be killed at any moment */
     flush(s);
-    if (get_ready(s, &err) == 0) {
+    int rc = get_ready(s, scratch, &err);
+    free(scratch);
+    if (rc == 0) {
         shim_fire(s, SHIM_EV_PREPARED);
     } else {
         shim_set_reason(s, err.text);
