@@ -36,7 +36,7 @@ static int get_u64(const json_t *obj, const char *key, uint64_t *out, struct err
 static json_t *encode_state(const struct manifest_state *s)
 {
     char stamp[CLOCK_UTC_SIZE];
-    json_t *obj = json_object(), *mesh = json_object(), *position = json_object();
+    json_t *obj = json_object(), *mesh = json_object(), *position = json_object(), *model = json_object();
     jsonx_set(obj, "format", json_integer(MANIFEST_FORMAT));
     jsonx_set_str(obj, "program", "belay-train " BELAY_VERSION);
     jsonx_set_str(obj, "time", clock_format_utc(clock_utc_ms(), stamp));
@@ -55,6 +55,9 @@ static json_t *encode_state(const struct manifest_state *s)
     set_u64(position, "data_tokens", s->data_tokens);
     set_u64(position, "data_fingerprint", s->data_fingerprint);
     jsonx_set(obj, "position", position);
+    jsonx_set(model, "heads", json_integer(s->heads));
+    jsonx_set(model, "kv_heads", json_integer(s->kv_heads));
+    jsonx_set(obj, "model", model);
     return obj;
 }
 
@@ -169,7 +172,8 @@ static int decode_state(const json_t *obj, struct manifest_state *s, struct err 
 {
     int64_t format;
     const char *job;
-    const json_t *mesh = json_object_get(obj, "mesh"), *position = json_object_get(obj, "position");
+    const json_t *mesh = json_object_get(obj, "mesh"), *position = json_object_get(obj, "position"),
+                 *model = json_object_get(obj, "model");
     if (jsonx_int(obj, "format", 1, MANIFEST_FORMAT, &format, err) != 0 ||
         jsonx_str(obj, "job", &job, err) != 0 ||
         jsonx_int(obj, "attempt", 0, INT64_MAX, &s->attempt, err) != 0 ||
@@ -184,6 +188,8 @@ static int decode_state(const json_t *obj, struct manifest_state *s, struct err 
     s->cp = jsonx_int_or(mesh, "cp", 1);
     s->tp = jsonx_int_or(mesh, "tp", 1);
     s->ep = jsonx_int_or(mesh, "ep", 1);
+    s->heads = jsonx_int_or(model, "heads", 0); /* manifests of the first version have no model */
+    s->kv_heads = jsonx_int_or(model, "kv_heads", 0);
     (void)snprintf(s->job, sizeof s->job, "%s", job); /* a longer name would only compare as different */
     return 0;
 }

@@ -25,6 +25,7 @@ struct manifest_state {
     char job[MANIFEST_JOB_MAX + 1];         /* BELAY_JOB_ID, "" by hand */
     int64_t attempt;
     int64_t tp, pp, cp, dp, ep;
+    int64_t heads, kv_heads; /* of the model, which no shape tells; 0 = the manifest does not say */
 };
 
 struct manifest_file {

@@ -103,12 +103,29 @@ static void compare_states(const struct manifest_state *now, const struct manife
                  now->data_tokens, then->data_tokens);
 }
 
+/* Heads cut the same matrices into other pieces: shapes cannot tell that it is another model. */
+static int check_heads(const struct run *run, int64_t step, const struct manifest_state *then,
+                       struct err *err)
+{
+    const struct manifest_state *now = &run->state;
+    if (then->heads == 0 || (now->heads == then->heads && now->kv_heads == then->kv_heads))
+        return 0;
+    err_set(err,
+            "the checkpoint of step %" PRId64 " is of another model: it has %" PRId64 " heads and %" PRId64
+            " kv_heads, the job %" PRId64 " and %" PRId64
+            "; use another checkpoint.directory, or the model it was written with",
+            step, then->heads, then->kv_heads, now->heads, now->kv_heads);
+    return EXIT_NO_RETRY;
+}
+
 static int load(struct run *run, int64_t step, const struct manifest_state *found)
 {
     struct err err = {""};
     char *folder = shelf_path(run->spec->checkpoint.directory, step);
     enum checkpoint_result rc = checkpoint_load(folder, run->arrays, run->n_arrays, &err);
     int code = rc == CHECKPOINT_OK ? 0 : rc == CHECKPOINT_OTHER_MODEL ? EXIT_NO_RETRY : EXIT_ERROR;
+    if (code == 0)
+        code = check_heads(run, step, found, &err);
     code = run_agree(run, code, &err);
     free(folder);
     if (code != 0)
@@ -125,13 +142,16 @@ static int load(struct run *run, int64_t step, const struct manifest_state *foun
     return 0;
 }
 
+static int set_aside(struct run *run, struct err *err)
+{
+    return shelf_set_aside(run->spec->checkpoint.directory, run->state.step, err) < 0 ? EXIT_ERROR : 0;
+}
+
 /* What is later than the chosen step is a branch that this run leaves. */
 static int leave_branch(struct run *run)
 {
     struct err err = {""};
-    int code = 0;
-    if (run->rank == 0 && shelf_set_aside(run->spec->checkpoint.directory, run->state.step, &err) < 0)
-        code = EXIT_ERROR;
+    int code = run->rank == 0 ? run_fenced(run, set_aside, &err) : 0;
     return run_agree(run, code, &err);
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/run.h"
 
 #include "common/log.h"
+#include "runtime/exits.h"
 
 void run_complain(const struct run *run, const struct err *err)
 {
@@ -16,4 +17,14 @@ int run_agree(struct run *run, int code, const struct err *err)
     if (code != 0)
         run_complain(run, err);
     return comm_max_int(run->comm, code);
+}
+
+int run_fenced(struct run *run, int (*act)(struct run *run, struct err *err), struct err *err)
+{
+    enum claim_result claim = claim_lock(run->claim, err);
+    if (claim != CLAIM_OK)
+        return claim == CLAIM_SUPERSEDED ? EXIT_SUPERSEDED : EXIT_ERROR;
+    int code = act(run, err);
+    claim_unlock(run->claim);
+    return code;
 }

@@ -42,4 +42,8 @@ void run_complain(const struct run *run, const struct err *err);
 /* Says why this rank cannot go on (code not 0: err, prefixed with the rank), then gives every rank the largest code of all. */
 int run_agree(struct run *run, int code, const struct err *err);
 
+/* Rank 0: act(run, err) while the claim is locked and still ours, so that an attempt that was overtaken touches nothing that is now its
+ * successor's. Returns act's exit code, or that of the claim with a sentence. */
+int run_fenced(struct run *run, int (*act)(struct run *run, struct err *err), struct err *err);
+
 #endif

@@ -100,18 +100,32 @@ static int put_in_place(const char *folder, const char *path)
     return access(path, F_OK) == 0 ? replace_in_two(folder, path) : rename(folder, path);
 }
 
+/* Only a hint, so what goes wrong here is told and harms nothing. Step 0: there is no checkpoint. */
+static void write_latest(const char *directory, int64_t step)
+{
+    struct err err;
+    char *latest = str_printf("%s/latest", directory), *line = str_printf("step-%08" PRId64 "\n", step);
+    if (step == 0 && unlink(latest) != 0 && errno != ENOENT)
+        log_warn("%s is out of date: cannot remove it: %s", latest, strerror(errno));
+    if (step > 0 && fs_write_durable(latest, line, strlen(line), 0644, &err) != 0)
+        log_warn("%s is out of date: %s", latest, err.text);
+    free(line);
+    free(latest);
+}
+
 int shelf_commit(const char *directory, const char *folder, int64_t step, struct err *err)
 {
-    char *path = shelf_path(directory, step), *latest = str_printf("%s/latest", directory);
-    char *line = str_printf("step-%08" PRId64 "\n", step);
+    struct err left;
+    char *path = shelf_path(directory, step);
     int rc = 0;
     if (put_in_place(folder, path) != 0)
         rc = err_sys(err, "cannot rename %s to %s", folder, path);
-    else if (fs_sync_dir(directory, err) != 0 ||
-             fs_write_durable(latest, line, strlen(line), 0644, err) != 0 || fs_remove_tree(folder, err) != 0)
-        rc = -1;
-    free(line);
-    free(latest);
+    else
+        rc = fs_sync_dir(directory, err);
+    if (rc == 0)
+        write_latest(directory, step);
+    if (rc == 0 && fs_remove_tree(folder, &left) != 0)
+        log_warn("the older checkpoint of step %" PRId64 " stays until the next start: %s", step, left.text);
     free(path);
     return rc;
 }
@@ -173,6 +187,21 @@ void shelf_purge(const char *directory, int64_t keep, int64_t *verified)
     free(steps);
 }
 
+/* Is it the name of something that only a program at work has? A number, that of its process, follows ".tmp." (fs_write_durable). */
+static bool left_over(const char *name)
+{
+    static const char *const files[] = {"latest.tmp.", "claim.tmp.", "metrics.csv.tmp."};
+    size_t len = strlen(name);
+    if (strncmp(name, UNDER_WAY, strlen(UNDER_WAY)) == 0)
+        return strcmp(name + len - 4, ".tmp") == 0; /* UNDER_WAY is longer than that */
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        size_t at = strlen(files[i]);
+        if (strncmp(name, files[i], at) == 0)
+            return name[at] && name[at + strspn(name + at, "0123456789")] == 0;
+    }
+    return false;
+}
+
 void shelf_sweep(const char *directory)
 {
     struct err err;
@@ -180,9 +209,7 @@ void shelf_sweep(const char *directory)
     if (!dir)
         return; /* whoever needs the directory next says what is wrong with it */
     for (const struct dirent *e; (e = readdir(dir));) {
-        size_t len = strlen(e->d_name);
-        if (strncmp(e->d_name, UNDER_WAY, strlen(UNDER_WAY)) != 0 || len < 4 ||
-            strcmp(e->d_name + len - 4, ".tmp") != 0)
+        if (!left_over(e->d_name))
             continue;
         char *path = str_printf("%s/%s", directory, e->d_name);
         if (fs_remove_tree(path, &err) != 0)
@@ -223,8 +250,10 @@ int64_t shelf_set_aside(const char *directory, int64_t step, struct err *err)
         if (rc == 0)
             rc = move_aside(directory, aside, steps[i], err);
     }
-    if (moved > 0)
+    if (moved > 0) {
         keep_metrics(directory, aside);
+        write_latest(directory, step);
+    }
     if (rc == 0 && moved > 0)
         log_warn("%" PRId64 " checkpoint(s) later than step %" PRId64 " were moved to %s", moved, step,
                  aside);

@@ -27,7 +27,8 @@ int shelf_commit(const char *directory, const char *folder, int64_t step, struct
  * removed only after the newest has been read back too (then *verified is that one). Problems are logged, not returned. */
 void shelf_purge(const char *directory, int64_t keep, int64_t *verified);
 
-/* Removes what unfinished runs left under way. */
+/* Removes what unfinished runs left under way: folders, and half-written latest, claim and metrics.csv. With the claim held: whoever holds
+ * it is the only one that may have such files. */
 void shelf_sweep(const char *directory);
 
 /* Moves checkpoints later than `step` to `<directory>/set-aside/<time>/`, with a link to metrics.csv: the run goes on from `step`, they

@@ -72,7 +72,9 @@ static void describe_run(struct run *run)
                                          .pp = s->pp,
                                          .cp = s->cp,
                                          .dp = s->dp,
-                                         .ep = s->ep};
+                                         .ep = s->ep,
+                                         .heads = s->train.model.heads,
+                                         .kv_heads = s->train.model.kv_heads};
     (void)snprintf(run->state.job, sizeof run->state.job, "%s", job ? job : "");
 }
 
@@ -99,6 +101,13 @@ static int open_parts(struct run *run, struct err *err)
     return 0;
 }
 
+static int sweep(struct run *run, struct err *err)
+{
+    (void)err; /* what cannot be removed is told and stays */
+    shelf_sweep(run->spec->checkpoint.directory);
+    return 0;
+}
+
 /* Rank 0: makes the directory its own. */
 static int own_directory(struct run *run, struct err *err)
 {
@@ -108,10 +117,10 @@ static int own_directory(struct run *run, struct err *err)
     enum claim_result rc = claim_take(directory, run->state.job, run->state.attempt, &run->claim, err);
     if (rc != CLAIM_OK)
         return rc == CLAIM_SUPERSEDED ? EXIT_SUPERSEDED : EXIT_ERROR;
-    shelf_sweep(directory);
-    return 0;
+    return run_fenced(run, sweep, err);
 }
 
+/* With the claim held: the file is cut back and replaced. */
 static int open_metrics(struct run *run, struct err *err)
 {
     char *path = str_printf("%s/metrics.csv", run->spec->checkpoint.directory);
@@ -147,7 +156,7 @@ static int setup(struct run *run)
     if (code == 0)
         code = resume_run(run);
     if (code == 0)
-        code = run_agree(run, run->rank == 0 ? open_metrics(run, &err) : 0, &err);
+        code = run_agree(run, run->rank == 0 ? run_fenced(run, open_metrics, &err) : 0, &err);
     if (code != 0)
         return code;
     run->peak = comm_sum_double(run->comm, host_gemm_peak());

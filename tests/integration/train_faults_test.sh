@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What goes wrong stops every rank in the same way, leaves no damage, and is said in one sentence.
 . "$(dirname "$0")/train_common.sh"
-plan 30
+plan 37
 
 no_later_step() { [ "$(ls -d "$1"/step-* | tail -1)" = "$1/step-00000005" ]; }
 for kind in nan nangrad; do
@@ -36,6 +36,29 @@ is "refused under mpirun too" $? 2
 belay-train nan.yaml --set train.model.hidden=64 >out 2>err
 is "another model: do not retry" $? 93
 like "another model: sentence" "$(cat err)" 'another shape for tensor'
+
+belay-train nan.yaml --set train.model.heads=2 >out 2>err
+is "other heads of the same shapes: do not retry" $? 93
+like "other heads: sentence" "$(cat err)" 'step 24 is of another model: it has 4 heads and 4 kv_heads, the job 2 and 2'
+
+# --- an attempt that is overtaken while it loads leaves its successor's files alone
+job_file late
+export BELAY_JOB_ID=8
+BELAY_ATTEMPT=1 belay-train late.yaml --set train.steps=12 >out 2>&1 # steps 5, 10, 12
+mkfifo gate; mv late/step-00000012/manifest.json kept; ln gate late/step-00000012/manifest.json
+(exec 8>gate; touch at_gate; until_true 60 test -e go) &
+BELAY_ATTEMPT=2 belay-train late.yaml --set train.steps=12 >out1 2>err1 &
+pid=$!
+ok "an attempt hangs while it reads a checkpoint" until_true 20 test -e at_gate
+mv kept late/step-00000012/manifest.json
+BELAY_ATTEMPT=3 belay-train late.yaml >out2 2>err2
+is "the next attempt goes on and finishes" "$?$(grep -o 'resuming from step [0-9]*' out2)" "0resuming from step 12"
+touch go
+wait $pid
+is "the one before, let go, ends with 95" $? 95
+is "it moved no checkpoint away" "$(ls -d late/step-* | tail -1)" "late/step-00000024"
+ok "it left metrics.csv alone" complete late 24
+unset BELAY_JOB_ID
 
 # --- fencing
 job_file fence

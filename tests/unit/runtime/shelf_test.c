@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include "common/fsutil.h"
 #include "common/mem.h"
 #include "scratch.h"
@@ -175,12 +177,52 @@ static void test_sweep(void **state)
     commit(10, 1);
     char *folder = shelf_begin(dir, 20, 5, &err), *other = str_printf("%s/.step-notes", dir);
     fs_mkdirs(other, 0755, NULL);
+    static const char *const torn[] = {"latest.tmp.12", "claim.tmp.345", "metrics.csv.tmp.6"};
+    static const char *const kept[] = {"latest.tmp.", "claim.tmp.mine", "metrics.csv.2026.old"};
+    char *paths[2][3];
+    for (size_t i = 0; i < 3; i++) {
+        scratch_write(paths[0][i] = str_printf("%s/%s", dir, torn[i]), "x", 1);
+        scratch_write(paths[1][i] = str_printf("%s/%s", dir, kept[i]), "x", 1);
+    }
     shelf_sweep(dir);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(access(paths[0][i], F_OK), -1);
+        assert_int_equal(access(paths[1][i], F_OK), 0);
+        free(paths[0][i]);
+        free(paths[1][i]);
+    }
     assert_int_equal(access(folder, F_OK), -1);
     assert_int_equal(access(other, F_OK), 0);
     assert_steps("10 ");
     free(other);
     free(folder);
+}
+
+static void assert_latest(const char *line)
+{
+    char *path = str_printf("%s/latest", dir);
+    if (line) {
+        char *text = scratch_read(path);
+        assert_string_equal(text, line);
+        free(text);
+    } else {
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    free(path);
+}
+
+/* `latest` is a hint: without it the checkpoint is there all the same. */
+static void test_commit_without_latest(void **state)
+{
+    (void)state;
+    char *latest = str_printf("%s/latest", dir);
+    commit(10, 1);
+    unlink(latest);
+    assert_int_equal(mkdir(latest, 0755), 0);
+    commit(20, 1);
+    assert_steps("20 10 ");
+    rmdir(latest);
+    free(latest);
 }
 
 static void test_set_aside(void **state)
@@ -194,8 +236,10 @@ static void test_set_aside(void **state)
     scratch_write(metrics, "rows", 4);
     free(metrics);
     assert_int_equal(shelf_set_aside(dir, 30, &err), 0);
+    assert_latest("step-00000030\n");
     assert_int_equal(shelf_set_aside(dir, 10, &err), 2);
     assert_steps("10 ");
+    assert_latest("step-00000010\n");
     char *command = str_printf("ls %s/set-aside/*/", dir), line[32];
     FILE *ls = popen(command, "re");
     assert_non_null(fgets(line, sizeof line, ls));
@@ -204,6 +248,8 @@ static void test_set_aside(void **state)
     assert_string_equal(line, "step-00000020\n");
     pclose(ls);
     free(command);
+    assert_int_equal(shelf_set_aside(dir, 0, &err), 1);
+    assert_latest(NULL);
 }
 
 static void test_unwritable(void **state)
@@ -228,6 +274,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_incomplete_ones_do_not_count, fresh, forget),
         cmocka_unit_test_setup_teardown(test_purge_without_any_good_one, fresh, forget),
         cmocka_unit_test_setup_teardown(test_sweep, fresh, forget),
+        cmocka_unit_test_setup_teardown(test_commit_without_latest, fresh, forget),
         cmocka_unit_test_setup_teardown(test_set_aside, fresh, forget),
         cmocka_unit_test_setup_teardown(test_unwritable, fresh, forget),
     };
