@@ -72,7 +72,7 @@ perl -MJSON::PP -e '
   open my $f, "<", $metrics or die "$metrics: $!"; my $head = <$f>; while (<$f>) { my @c = split /,/; push @rows, [@c[0,1]] }
   my $l = $j->{lost};
   printf "  loss        %.3f at step %d  ->  %.3f at step %d\n", $rows[0][1], $rows[0][0], $rows[-1][1], $rows[-1][0];
-  printf "  attempts    %d (%d restarts), no step missing or doubled: %d rows for %d steps\n", $j->{attempt}, $j->{attempt} - 1, scalar @rows, $j->{steps};
+  printf "  attempts    %d (restarts after failures: %d, moves: %d), no step missing or doubled: %d rows for %d steps\n", $j->{attempt}, $j->{restarts}, $j->{attempt} - 1 - $j->{restarts}, scalar @rows, $j->{steps};
   printf "  lost time   detect %.2f s, stop %.2f s, place %.2f s, load %.2f s, replay %.2f s\n", map { ($l->{$_} // 0) / 1000 } qw(detect_ms stop_ms place_ms load_ms replay_ms);
   printf "  effective training time ratio %.3f\n", $j->{ettr} // 0;
   die "rows and steps differ\n" if @rows != $j->{steps};

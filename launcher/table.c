@@ -90,20 +90,22 @@ struct line {
     bool colours;
 };
 
+/* Spaces, after which there is more. */
 static void pad(struct line *l, size_t n)
 {
-    if (n > l->left)
-        n = l->left;
-    fprintf(l->out, "%*s", (int)n, "");
+    bool cut = n >= l->left;
+    if (l->left == 0)
+        return;
+    fprintf(l->out, "%*s%s", (int)(cut ? l->left - 1 : n), "", cut ? "…" : "");
     if (l->left != (size_t)-1)
-        l->left -= n;
+        l->left -= cut ? l->left : n;
 }
 
-static void put(struct line *l, const struct cell *cell)
+static void put(struct line *l, const struct cell *cell, bool last)
 {
-    bool paint = l->colours && cell->colour != COLOUR_NONE;
+    bool paint = l->colours && cell->colour != COLOUR_NONE && l->left > 0;
     fputs(paint ? colour_start(cell->colour) : "", l->out);
-    if (cell->width <= l->left) {
+    if (last ? cell->width <= l->left : cell->width < l->left) {
         fputs(cell->text, l->out);
         if (l->left != (size_t)-1)
             l->left -= cell->width;
@@ -124,7 +126,7 @@ static void print_row(const struct table *t, const struct cell *row, const size_
         size_t fill = widths[c] > row[c].width ? widths[c] - row[c].width : 0;
         if (t->columns[c].right)
             pad(&line, fill);
-        put(&line, &row[c]);
+        put(&line, &row[c], c == last);
         if (c != last)
             pad(&line, (t->columns[c].right ? 0 : fill) + GAP);
     }

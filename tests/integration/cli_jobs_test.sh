@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The command line with jobs: what it prints, what scripts read, and its exit codes.
 . "$(dirname "$0")/../lib.sh"
-plan 60
+plan 62
 cd "$SCRATCH" || exit 1
 
 code() { "$@" >out 2>err; echo $?; }
@@ -58,6 +58,10 @@ is "no such rank" "$(code belay logs "$id" --rank 4)" 4
 is "no such attempt" "$(code belay logs "$id" --attempt 2)" 4
 is "events of a job" "$(belay events --job "$id" -o json | json .0.kind)" submitted
 is "the newest one" "$(belay events --job "$id" --tail 1 -o json | json .0.kind)" completed
+
+narrow() { script -qec "stty cols 40; $*" /dev/null </dev/null; } # on a terminal of 40 columns
+like "a narrow terminal cuts no event" "$(narrow belay events --job "$id" --tail 1)" "ranks? exited with 0"
+like "but a listing" "$(narrow belay nodes)" "…"
 
 # --- a job that waits for us
 spec gate 1 'echo begun; until [ -e go ]; do sleep 0.05; done; echo done' >gate.yaml

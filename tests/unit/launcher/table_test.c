@@ -51,6 +51,9 @@ static void layout(void **state)
            "  ID  NAME   MORE  INFO\n   7  größe     m  a long sentence\n1234  日本      n  -\n");
     prints(false, 18, false, "  ID  NAME   INFO\n   7  größe  a lo…\n1234  日本   -\n");
     prints(false, 8, false, "  ID  N…\n   7  g…\n1234  …\n");
+    prints(false, 13, false, "  ID  NAME  …\n   7  größe …\n1234  日本  …\n"); /* cut between columns */
+    prints(false, 6, false, "  ID …\n   7 …\n1234 …\n");
+    prints(false, 4, false, "  I…\n   …\n123…\n");
     prints(false, 0, true,
            "  \033[1mID\033[0m  \033[1mNAME\033[0m   \033[1mINFO\033[0m\n   7  \033[32mgröße\033[0m  a long "
            "sentence\n1234  "
