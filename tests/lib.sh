@@ -46,6 +46,12 @@ is() { # is DESCRIPTION GOT EXPECTED
 like() { # like DESCRIPTION TEXT REGEX
   if ! ok "$1" grep -qE -- "$3" <<<"$2"; then diag "got: $2" "expected to match: $3"; return 1; fi
 }
+# kill9 PID: SIGKILL to one process. Refuses everything else: `kill -9 -1` would end every process of this host, and an
+# empty or odd answer of a command must not become such a number.
+kill9() {
+  [[ $1 =~ ^[1-9][0-9]*$ ]] && [ "$1" -gt 1 ] || { diag "kill9: \"$1\" is no process id"; return 1; }
+  kill -KILL "$1"
+}
 quiet() { "$@" >/dev/null; } # for `ok`, whose own line must not be swallowed
 skip() { TAP_COUNT=$((TAP_COUNT + 1)); echo "ok $TAP_COUNT - $1 # SKIP $2"; }
 

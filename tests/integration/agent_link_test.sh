@@ -68,7 +68,7 @@ running 90002 2 sheds
 until_true 5 test "$(ranks)" -ge 2
 PID=$(shim_pid 90002.2)
 START=$(date +%s%N)
-kill -KILL "$PID"
+kill9 "$PID"
 ok "a killed shim is a lost attempt" until_true 5 heard "$(report 90002 2 lost)"'.*belay-shim died \(signal 9\); its 2 ranks were killed'
 TOOK=$(( ($(date +%s%N) - START) / 1000000 )); diag "lost after $TOOK ms"
 ok "within half a second" within "$TOOK" 500
@@ -113,7 +113,7 @@ ok "a new agent finds the shim and says it in hello" until_true 5 heard '"t":"he
 settled
 ok "and kills nothing before it was told to" test "$(ranks)" = 2
 end KILL "$AGENT"
-kill -KILL "$PID"; until_true 5 gone "$PID"
+kill9 "$PID"; until_true 5 gone "$PID"
 forget
 agent
 ok "a shim that died meanwhile is lost, its ranks killed" until_true 5 heard "$(report 90003 1 lost)"'.*died while the agent was away; its 2 ranks were killed'
@@ -143,7 +143,7 @@ over 90003 2
 # ---- the controller goes and comes back ----
 running 90004 1
 end KILL "$CONTROLLER"
-kill -KILL "$(shim_pid 90004.1)"
+kill9 "$(shim_pid 90004.1)"
 until_true 5 no_ranks
 controller ok
 ok "what happened meanwhile is said after the login" until_true 5 heard '"t":"hello".*'"$(report 90004 1 lost)"

@@ -36,7 +36,7 @@ ARGV='["/bin/sh","-c","(setsid sleep 1000 &) ; (env -i setsid sleep 1000 &) ; ex
 running 90012 1
 PID=$(shim_pid 90012.1)
 START=$(date +%s%N)
-kill -KILL "$PID"
+kill9 "$PID"
 ok "a killed shim is a lost attempt" until_true 5 heard "$(report 90012 1 lost)"'.*belay-shim died \(signal 9\); its 2 ranks were killed'
 TOOK=$(( ($(date +%s%N) - START) / 1000000 )); diag "lost after $TOOK ms"
 ok "within half a second" within "$TOOK" 500

@@ -25,11 +25,11 @@ like "up again has nothing to do" "$(belay up)" "is up already"
 
 # mended
 agent=$(pid_of "$BELAY_DIR/agents/node1/agent.pid")
-kill -9 "$agent"
+kill9 "$agent"
 like "up starts an agent that died" "$(belay up)" "Started the agent of node1"
 ok "it is another process" test "$(pid_of "$BELAY_DIR/agents/node1/agent.pid")" != "$agent"
 port=$(cat "$BELAY_DIR/belayd.port") daemon=$(pid_of "$BELAY_DIR/belayd.pid") agent=$(pid_of "$BELAY_DIR/agents/node0/agent.pid")
-kill -9 "$daemon"
+kill9 "$daemon"
 like "up starts belayd when it died" "$(belay up 2>&1)" "Started belayd"
 is "on the port that agents know" "$(cat "$BELAY_DIR/belayd.port")" "$port"
 is "the agents go on" "$(pid_of "$BELAY_DIR/agents/node0/agent.pid")" "$agent"
@@ -60,7 +60,7 @@ id=$(belay submit wait.yaml)
 ok "a job that ignores SIGTERM runs" until_true 20 job_is "$id" running
 token=$(json .token <"$BELAY_DIR/agents/$(job "$id" .placement.0.node)/attempts/$id.1/order.json")
 ok "on four ranks" test "$(processes_with "BELAY_TOKEN=$token" | wc -l)" -ge 4
-kill -9 "$(pid_of "$BELAY_DIR/agents/$(job "$id" .placement.0.node)/agent.pid")"
+kill9 "$(pid_of "$BELAY_DIR/agents/$(job "$id" .placement.0.node)/agent.pid")"
 out=$(belay down 2>&1)
 is "down ends" "$?" 0
 like "and says so" "$out" "is down"

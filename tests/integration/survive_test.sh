@@ -53,23 +53,23 @@ same_checkpoints "$id" straight
 
 id=$(start rank); random_step
 until_true 60 job_step_at_least "$id" "$at"
-ok "rank: killed one at step $at" kill -9 "$(belay describe "$id" -o json | json .attempts.0.ranks.1.pid)"
+ok "rank: killed one at step $at" kill9 "$(belay describe "$id" -o json | json .attempts.0.ranks.1.pid)"
 same_as_straight "$id" rank 2
 same_checkpoints "$id" rank
 
 id=$(start shim); random_step
 until_true 60 job_step_at_least "$id" "$at"
-ok "shim: killed one at step $at" kill -9 "$(shim_pid "$id" "$(job "$id" .placement.1.node)")"
+ok "shim: killed one at step $at" kill9 "$(shim_pid "$id" "$(job "$id" .placement.1.node)")"
 same_as_straight "$id" shim 2
 
 id=$(start agent); random_step
 until_true 60 job_step_at_least "$id" "$at"
-kill -9 "$(json .pid <"$BELAY_DIR/agents/$(job "$id" .placement.0.node)/agent.pid")"
+kill9 "$(json .pid <"$BELAY_DIR/agents/$(job "$id" .placement.0.node)/agent.pid")"
 ok "agent: killed one at step $at, belay up starts it again" quiet belay up --nodes 3 --slots 1
 same_as_straight "$id" agent 1
 
 id=$(start belayd); random_step
 until_true 60 job_step_at_least "$id" "$at"
-kill -9 "$(json .pid <"$BELAY_DIR/belayd.pid")"
+kill9 "$(json .pid <"$BELAY_DIR/belayd.pid")"
 belay up --nodes 3 --slots 1 >/dev/null
 same_as_straight "$id" belayd 1

@@ -23,7 +23,7 @@ job_file outside
 belay-train outside.yaml --set train.steps=200 --set checkpoint.every=3 >out4 2>&1 &
 pid=$!
 until_true 20 rows_at_least outside $((RANDOM % 40 + 5))
-kill -9 $pid; wait $pid 2>/dev/null
+kill9 $pid; wait $pid 2>/dev/null
 is "killed while it was working" $? 137
 job_file reference
 ok "reference" to out5 belay-train reference.yaml --set train.steps=200 --set checkpoint.every=200

@@ -86,6 +86,8 @@ static void start_rank(struct link_rank *rank)
         execl("/bin/sleep", "sleep", "1000", (char *)NULL);
         _exit(127);
     }
+    if (pid < 0)
+        exit(1); /* never keep -1 where a pid is to be killed later: it means every process */
     rank->pid = pid;
     rank->state = RANK_RUNNING;
     rank->started_ms = clock_utc_ms();

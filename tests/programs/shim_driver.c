@@ -107,6 +107,8 @@ static void start_shim(int64_t i)
     json_decref(obj);
     free(path);
     n->shim = fork();
+    if (n->shim < 0)
+        die("cannot fork belay-shim");
     if (n->shim == 0) {
         setenv("BELAY_NODE", n->name, 1);
         setenv("BELAY_NODE_ADDRESS", "127.0.0.1", 1);
