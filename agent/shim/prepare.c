@@ -121,7 +121,7 @@ static void answer_probe(int fd, const struct prepared *p, const struct link_ord
 static int probe_as_user(struct prepared *p, const struct link_order *order, struct err *err)
 {
     int pipe_fds[2];
-    char **env = rank_env_inherit(p->inherited);
+    char **env = rank_env_inherit(p->inherited, p->who.change);
     rank_env_apply_job(&env, order);
     const char *path = envlist_get(env, "PATH");
     if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
@@ -247,15 +247,16 @@ static void make_cgroup(struct prepared *p, const struct link_order *order)
 int prepare(const struct link_order *order, const char *attempt_dir, const char *scratch,
             struct prepared *out, struct err *err)
 {
-    *out = (struct prepared){
-        .master_fd = -1, .inherited = rank_env_inherit(environ), .scratch = str_dup(scratch)};
+    *out = (struct prepared){.master_fd = -1, .scratch = str_dup(scratch)};
     if (!order->argv || !order->argv[0])
         return err_set(err, "the order has no command");
     if (!order->cwd || order->cwd[0] != '/')
         return err_set(err, "the job's working directory is not an absolute path: %s",
                        order->cwd ? order->cwd : "(none)");
-    if (identity_init(&out->who, (long)order->uid, (long)order->gid, err) != 0 ||
-        make_log_dir(out, order, attempt_dir, err) != 0 || probe_as_user(out, order, err) != 0 ||
+    if (identity_init(&out->who, (long)order->uid, (long)order->gid, err) != 0)
+        return -1;
+    out->inherited = rank_env_inherit(environ, out->who.change);
+    if (make_log_dir(out, order, attempt_dir, err) != 0 || probe_as_user(out, order, err) != 0 ||
         make_scratch(out, order, err) != 0 || choose_master_port(out, order, err) != 0)
         return -1;
     make_cgroup(out, order);

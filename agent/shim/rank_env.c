@@ -12,6 +12,12 @@
 static const char *const OUTER_PREFIXES[] = {"BELAY_", "PMIX_", "OMPI_", "PMI_", "PRTE_", "JSM_"};
 static const char *const OUTER_NAMES[] = {"NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"};
 
+/* What of the agent's environment is fit for another user: how to find programs and how devices and networks are set up here, not
+ * whatever secrets the agent was started with. */
+static const char *const COMMON_NAMES[] = {"PATH", "LD_LIBRARY_PATH", "LANG", "LANGUAGE", "TZ"};
+static const char *const COMMON_PREFIXES[] = {"LC_",  "CUDA_", "NVIDIA_",  "NCCL_",
+                                              "UCX_", "OMP_",  "OPENBLAS_"};
+
 static size_t list_length(char *const *env)
 {
     size_t n = 0;
@@ -63,25 +69,43 @@ void envlist_free(char **env)
     free(env);
 }
 
-static int is_outer(const char *entry)
+static bool has_prefix(const char *entry, const char *const *prefixes, size_t n)
 {
-    for (size_t i = 0; i < sizeof OUTER_PREFIXES / sizeof *OUTER_PREFIXES; i++)
-        if (strncmp(entry, OUTER_PREFIXES[i], strlen(OUTER_PREFIXES[i])) == 0)
-            return 1;
-    for (size_t i = 0; i < sizeof OUTER_NAMES / sizeof *OUTER_NAMES; i++) {
-        size_t len = strlen(OUTER_NAMES[i]);
-        if (strncmp(entry, OUTER_NAMES[i], len) == 0 && entry[len] == '=')
-            return 1;
-    }
-    return 0;
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
 }
 
-char **rank_env_inherit(char *const *from)
+static bool has_name(const char *entry, const char *const *names, size_t n)
+{
+    size_t len = strcspn(entry, "=");
+    for (size_t i = 0; i < n; i++)
+        if (strlen(names[i]) == len && strncmp(entry, names[i], len) == 0)
+            return true;
+    return false;
+}
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+static bool is_outer(const char *entry)
+{
+    return has_prefix(entry, OUTER_PREFIXES, COUNT(OUTER_PREFIXES)) ||
+           has_name(entry, OUTER_NAMES, COUNT(OUTER_NAMES));
+}
+
+static bool is_common(const char *entry)
+{
+    return has_prefix(entry, COMMON_PREFIXES, COUNT(COMMON_PREFIXES)) ||
+           has_name(entry, COMMON_NAMES, COUNT(COMMON_NAMES));
+}
+
+char **rank_env_inherit(char *const *from, bool other_user)
 {
     char **env = mem_zero(list_length(from) + 1, sizeof *env);
     size_t n = 0;
     for (size_t i = 0; from && from[i]; i++)
-        if (!is_outer(from[i]))
+        if (!is_outer(from[i]) && (!other_user || is_common(from[i])))
             env[n++] = str_dup(from[i]);
     return env;
 }

@@ -2,6 +2,7 @@
 #ifndef BELAY_AGENT_SHIM_RANK_ENV_H
 #define BELAY_AGENT_SHIM_RANK_ENV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,8 +20,9 @@ void envlist_set(char ***env, const char *key, const char *value);
 const char *envlist_get(char *const *env, const char *key);
 void envlist_free(char **env);
 
-/* What of the shim's own environment ranks inherit: everything but BELAY_*, PMIX_*, OMPI_* and the like of an outer launcher. */
-char **rank_env_inherit(char *const *from);
+/* What of the shim's own environment ranks inherit: everything but BELAY_*, PMIX_*, OMPI_* and the like of an outer launcher; ranks of
+ * another user only what is no secret (the lists are in rank_env.c and docs/protocols.md section 4). */
+char **rank_env_inherit(char *const *from, bool other_user);
 
 /* The whole environment of order->ranks[index] without PMIx's own part; with the job's env last. Only before go may the map
  * be missing (then the variables that need it are too). */

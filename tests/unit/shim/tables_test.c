@@ -59,7 +59,7 @@ static char **build(const struct link_order *o, struct identity *who, size_t ind
     char *from[10] = {0};
     for (size_t i = 0; i < 9; i++)
         from[i] = outer[i];
-    char **inherited = rank_env_inherit(from);
+    char **inherited = rank_env_inherit(from, who->change);
     struct rank_env in = {.order = o,
                           .who = who,
                           .scratch = "/dev/shm/s",
@@ -121,6 +121,20 @@ static void test_env_of_a_cpu_rank(void **state)
                                          {"PMI_RANK", NULL},
                                          {"NOTIFY_SOCKET", NULL}};
     struct identity who = {0};
+    struct link_order o = order();
+    char **env = build(&o, &who, 1);
+    check(env, rows, sizeof rows / sizeof *rows);
+    envlist_free(env);
+}
+
+static void test_secrets_of_the_agent_are_not_for_other_users(void **state)
+{
+    (void)state;
+    static char name[] = "ann", home[] = "/home/ann";
+    static const struct expect rows[] = {
+        {"PATH", "/bin"},   {"OMP_NUM_THREADS", "3"}, {"HOME", "/home/ann"}, {"USER", "ann"},
+        {"PMIXLIKE", NULL}, {"BELAY_DIR", NULL},      {"BELAY_TOKEN", "tok"}};
+    struct identity who = {.change = true, .name = name, .home = home};
     struct link_order o = order();
     char **env = build(&o, &who, 1);
     check(env, rows, sizeof rows / sizeof *rows);
@@ -278,6 +292,7 @@ static void test_words_for_exits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_env_of_a_cpu_rank),
+                                       cmocka_unit_test(test_secrets_of_the_agent_are_not_for_other_users),
                                        cmocka_unit_test(test_env_of_a_gpu_rank_and_the_jobs_own),
                                        cmocka_unit_test(test_rankmap),
                                        cmocka_unit_test(test_rankmap_refuses),
