@@ -21,10 +21,18 @@ int store_schema_version(void)
     return (int)(sizeof(migrations) / sizeof(migrations[0]));
 }
 
+/* What to do next, where no retry helps. */
+static const char *advice(const struct store *store)
+{
+    int code = sqlite3_errcode(store->db);
+    bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+    return damaged ? ": it is damaged; restore it from a backup, or move it away to start empty" : "";
+}
+
 int store_fail(const struct store *store, const char *what, struct err *err)
 {
-    return err_set(err, "cannot %s %s: %s (SQLite code %d)", what, store->path, sqlite3_errmsg(store->db),
-                   sqlite3_extended_errcode(store->db));
+    return err_set(err, "cannot %s %s: %s (SQLite code %d)%s", what, store->path, sqlite3_errmsg(store->db),
+                   sqlite3_extended_errcode(store->db), advice(store));
 }
 
 static int run_sql(struct store *store, const char *sql, const char *what, struct err *err)

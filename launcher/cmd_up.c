@@ -1,8 +1,9 @@
 /* belay up: a whole cluster on this host.
  *
  * Level-triggered: it compares what cluster.json says with the processes that live (by pid file) and starts what is missing,
- * so it may be run at any time and any number of times. belayd gets its old port back, so living agents find it again. */
+ * so it may be run at any time and any number of times. belayd takes its old port if it can, so living agents find it again. */
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "launcher/service.h"
 
 #define START_LIMIT_MS 15000
+#define CMDLINE_MAX    65536    /* bytes of an agent's command line */
 #define POLL_NS        10000000 /* how often it is looked whether a program is ready */
 
 struct up {
@@ -67,14 +69,11 @@ static int64_t read_port(const char *dir)
 
 static int start_belayd(struct up *u, struct err *err)
 {
-    int64_t port = read_port(u->dir);
     char *program = service_program("belayd", err);
-    char *listen = str_printf("127.0.0.1:%lld", (long long)port);
-    char *dir = str_dup(u->dir), dir_flag[] = "--dir", listen_flag[] = "--listen";
-    char *argv[] = {program, dir_flag, dir, port ? listen_flag : NULL, listen, NULL};
+    char *dir = str_dup(u->dir), dir_flag[] = "--dir";
+    char *argv[] = {program, dir_flag, dir, NULL};
     int rc = program ? service_start(&u->belayd, u->dir, argv, err) : -1;
     free(dir);
-    free(listen);
     free(program);
     return rc;
 }
@@ -139,6 +138,30 @@ static int start_agent(struct up *u, int64_t i, struct err *err)
     return rc;
 }
 
+/* belayd gets its old port unless somebody else has it meanwhile; then an agent of old looks for it in the wrong place. */
+static bool knows_port(const struct up *u, const struct service *s)
+{
+    char *path = str_printf("/proc/%d/cmdline", (int)s->id.pid);
+    char *controller = str_printf("127.0.0.1:%lld", (long long)read_port(u->dir));
+    size_t len = 0;
+    char *text = fs_read(path, CMDLINE_MAX, &len, NULL);
+    bool found = false;
+    for (const char *at = text; text && !found && at < text + len; at += strlen(at) + 1)
+        found = strcmp(at, controller) == 0;
+    free(text);
+    free(controller);
+    free(path);
+    return found;
+}
+
+/* SIGTERM: its shims and ranks go on, and the next agent takes them up. */
+static void stop_stray(struct up *u, struct service *s)
+{
+    procid_kill(&s->id, SIGTERM); /* one that is gone already is what is wanted */
+    while (procid_alive(&s->id) && clock_boot_ms() < u->deadline_ms)
+        nap();
+}
+
 static int bring_up_agents(struct up *u, struct err *err)
 {
     u->agents = mem_zero((size_t)u->cluster.nodes, sizeof *u->agents);
@@ -149,6 +172,8 @@ static int bring_up_agents(struct up *u, struct err *err)
         s->pid_file = str_printf("%s/agent.pid", dir);
         s->log = str_printf("%s/agent.log", dir);
         free(dir);
+        if (service_alive(s) && !knows_port(u, s))
+            stop_stray(u, s);
         if (service_alive(s))
             continue;
         if (start_agent(u, i, err) != 0)

@@ -434,6 +434,7 @@ static void test_not_a_database(void **state)
     assert_null(store_open(path, &err));
     assert_non_null(strstr(err.text, path));
     assert_non_null(strstr(err.text, "not a database"));
+    assert_non_null(strstr(err.text, "restore it from a backup"));
 }
 
 static void test_damaged_file_is_refused(void **state)
@@ -453,6 +454,7 @@ static void test_damaged_file_is_refused(void **state)
     fclose(f);
     assert_null(store_open(path, &err));
     assert_non_null(strstr(err.text, path));
+    assert_non_null(strstr(err.text, "restore it from a backup"));
 }
 
 /* A state name from another version stops the start and names the row. */
