@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FIRST_ROOM 16 /* elements: small beside a page, large enough that short lists grow once */
+
 static void out_of_memory(void)
 {
     static const char text[] = "belay: out of memory\n";
@@ -28,6 +30,14 @@ void *mem_grow(void *p, size_t count, size_t size)
     if (!q)
         out_of_memory();
     return q;
+}
+
+void *mem_one_more(void *p, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return p;
+    *room = *room ? *room * 2 : FIRST_ROOM;
+    return mem_grow(p, *room, size);
 }
 
 char *str_dup(const char *s)

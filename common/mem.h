@@ -10,6 +10,9 @@
 void *mem_zero(size_t count, size_t size);
 /* p (or NULL) with room for count*size bytes, its content kept; what is new is not cleared. Overflow as above. */
 void *mem_grow(void *p, size_t count, size_t size);
+/* The array p of `count` elements with room for one more: when *room is used up it doubles, so that appending costs O(1) on average.
+ * Begin with p NULL, count and *room 0. */
+void *mem_one_more(void *p, size_t count, size_t *room, size_t size);
 
 /* A copy; NULL stays NULL. */
 char *str_dup(const char *s);

@@ -114,10 +114,7 @@ static struct entry *find_entry(const struct scan *s, pid_t pid)
 
 static void scan_add(struct scan *s, const struct entry *e)
 {
-    if (s->count == s->room) {
-        s->room = s->room ? 2 * s->room : 256;
-        s->entries = mem_grow(s->entries, s->room, sizeof *s->entries);
-    }
+    s->entries = mem_one_more(s->entries, s->count, &s->room, sizeof *s->entries);
     s->entries[s->count++] = *e;
 }
 

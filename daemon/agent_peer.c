@@ -193,10 +193,7 @@ static int read_hello(const json_t *msg, struct hello *h, struct err *err)
 
 static void add_ack(struct agent_peer *peer, const struct link_report *r)
 {
-    if (peer->n_acks == peer->acks_room) {
-        peer->acks_room = peer->acks_room ? peer->acks_room * 2 : 8;
-        peer->acks = mem_grow(peer->acks, peer->acks_room, sizeof(*peer->acks));
-    }
+    peer->acks = mem_one_more(peer->acks, peer->n_acks, &peer->acks_room, sizeof(*peer->acks));
     peer->acks[peer->n_acks++] = (struct ack){r->job, r->attempt, r->rev};
 }
 

@@ -133,10 +133,7 @@ void turn_poke(struct turn *turn)
 
 void turn_after(struct turn *turn, void (*fn)(void *ctx, const struct err *failure), void *ctx)
 {
-    if (turn->n_waiters == turn->room) {
-        turn->room = turn->room ? turn->room * 2 : 64;
-        turn->waiters = mem_grow(turn->waiters, turn->room, sizeof(*turn->waiters));
-    }
+    turn->waiters = mem_one_more(turn->waiters, turn->n_waiters, &turn->room, sizeof(*turn->waiters));
     turn->waiters[turn->n_waiters++] = (struct waiter){fn, ctx};
     turn_poke(turn);
 }
@@ -159,10 +156,7 @@ static void lazy_add(struct turn *turn, int64_t id)
     }
     if (turn->n_lazy == 0)
         turn->lazy_due_ms = clock_boot_ms() + LAZY_WRITE_MS;
-    if (turn->n_lazy == turn->lazy_room) {
-        turn->lazy_room = turn->lazy_room ? turn->lazy_room * 2 : 64;
-        turn->lazy = mem_grow(turn->lazy, turn->lazy_room, sizeof(*turn->lazy));
-    }
+    turn->lazy = mem_one_more(turn->lazy, turn->n_lazy, &turn->lazy_room, sizeof(*turn->lazy));
     turn->lazy[turn->n_lazy++] = id;
 }
 

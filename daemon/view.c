@@ -251,10 +251,7 @@ struct view_residents {
 
 static void add_resident(struct view_residents *r, const char *node, int64_t job)
 {
-    if (r->n == r->room) {
-        r->room = r->room ? r->room * 2 : 64;
-        r->list = mem_grow(r->list, r->room, sizeof(*r->list));
-    }
+    r->list = mem_one_more(r->list, r->n, &r->room, sizeof(*r->list));
     r->list[r->n++] = (struct resident){node, job};
 }
 

@@ -10,10 +10,7 @@
 
 void list_add(struct list *list, void *item)
 {
-    if (list->count == list->room) {
-        list->room = list->room ? list->room * 2 : 16;
-        list->items = mem_grow(list->items, list->room, sizeof(void *));
-    }
+    list->items = mem_one_more(list->items, list->count, &list->room, sizeof(void *));
     list->items[list->count++] = item;
 }
 
@@ -72,10 +69,7 @@ static void copy_name(char *to, size_t size, const char *from)
 
 void event_note(struct core *core, struct event_of of, const char *fmt, ...)
 {
-    if (core->n_events == core->events_room) {
-        core->events_room = core->events_room ? core->events_room * 2 : 16;
-        core->events = mem_grow(core->events, core->events_room, sizeof(*core->events));
-    }
+    core->events = mem_one_more(core->events, core->n_events, &core->events_room, sizeof(*core->events));
     struct event_record *e = &core->events[core->n_events++];
     *e = (struct event_record){.id = core->next_event++, .time_ms = core->t.now_ms};
     e->job = of.job;
@@ -91,10 +85,8 @@ void event_note(struct core *core, struct event_of of, const char *fmt, ...)
 
 void checkpoint_add(struct core *core, const struct checkpoint_record *checkpoint)
 {
-    if (core->n_checkpoints == core->checkpoints_room) {
-        core->checkpoints_room = core->checkpoints_room ? core->checkpoints_room * 2 : 16;
-        core->checkpoints = mem_grow(core->checkpoints, core->checkpoints_room, sizeof(*core->checkpoints));
-    }
+    core->checkpoints = mem_one_more(core->checkpoints, core->n_checkpoints, &core->checkpoints_room,
+                                     sizeof(*core->checkpoints));
     core->checkpoints[core->n_checkpoints++] = *checkpoint;
 }
 

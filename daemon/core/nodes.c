@@ -135,10 +135,7 @@ static void own_seat(struct node *node, struct attempt *a, size_t seat, struct a
 
 void node_host(struct core *core, struct node *node, struct attempt *a, size_t seat)
 {
-    if (node->n_hosted == node->hosted_room) {
-        node->hosted_room = node->hosted_room ? node->hosted_room * 2 : 4;
-        node->hosted = mem_grow(node->hosted, node->hosted_room, sizeof(*node->hosted));
-    }
+    node->hosted = mem_one_more(node->hosted, node->n_hosted, &node->hosted_room, sizeof(*node->hosted));
     node->hosted[node->n_hosted++] = (struct hosted){.attempt = a, .seat = seat};
     own_seat(node, a, seat, a);
     mark_orders(core, node);

@@ -14,27 +14,15 @@
 #include "agent/folder.h"
 #include "common/fsutil.h"
 #include "common/mem.h"
+#include "tests/unit/fresh_dir.h"
 
-static char *dir;
-
-static int make_dir(void **state)
+static int make_attempts_dir(void **state)
 {
-    (void)state;
-    dir = str_dup("/tmp/belay-folder-XXXXXX");
-    if (!mkdtemp(dir))
+    if (make_dir(state) != 0)
         return -1;
     char *attempts = str_printf("%s/attempts", dir);
     int rc = mkdir(attempts, 0700);
     free(attempts);
-    return rc;
-}
-
-static int drop_dir(void **state)
-{
-    (void)state;
-    struct err err;
-    int rc = fs_remove_tree(dir, &err);
-    free(dir);
     return rc;
 }
 
@@ -215,12 +203,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_plain_numbers_are_attempts),
-        cmocka_unit_test_setup_teardown(scan_finds_attempts_and_leaves_the_rest, make_dir, drop_dir),
-        cmocka_unit_test_setup_teardown(a_removal_cut_short_is_finished, make_dir, drop_dir),
-        cmocka_unit_test_setup_teardown(state_is_read_as_far_as_it_goes, make_dir, drop_dir),
-        cmocka_unit_test_setup_teardown(a_written_report_is_read_back, make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(scan_finds_attempts_and_leaves_the_rest, make_attempts_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(a_removal_cut_short_is_finished, make_attempts_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(state_is_read_as_far_as_it_goes, make_attempts_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(a_written_report_is_read_back, make_attempts_dir, drop_dir),
         cmocka_unit_test(only_scratch_of_the_attempt_may_be_removed),
-        cmocka_unit_test_setup_teardown(the_tail_of_the_shims_log_fits, make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(the_tail_of_the_shims_log_fits, make_attempts_dir, drop_dir),
     };
     return cmocka_run_group_tests_name("folder", tests, NULL, NULL);
 }

@@ -14,24 +14,7 @@
 #include "agent/inventory.h"
 #include "common/fsutil.h"
 #include "common/mem.h"
-
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = str_dup("/tmp/belay-inventory-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int drop_dir(void **state)
-{
-    (void)state;
-    struct err err;
-    int rc = fs_remove_tree(dir, &err);
-    free(dir);
-    return rc;
-}
+#include "tests/unit/fresh_dir.h"
 
 static void cores_and_slots_follow_the_topology(void **state)
 {

@@ -14,8 +14,9 @@
 #include "agent/settings.h"
 #include "common/fsutil.h"
 #include "common/mem.h"
+#include "tests/unit/fresh_dir.h"
 
-static char *dir, *secret;
+static char *secret;
 
 static void put_secret(const char *text, mode_t mode)
 {
@@ -24,25 +25,19 @@ static void put_secret(const char *text, mode_t mode)
     assert_int_equal(chmod(secret, mode), 0);
 }
 
-static int make_dir(void **state)
+static int make_secret(void **state)
 {
-    (void)state;
-    dir = str_dup("/tmp/belay-settings-XXXXXX");
-    if (!mkdtemp(dir))
+    if (make_dir(state) != 0)
         return -1;
     secret = str_printf("%s/secret", dir);
     put_secret("0123456789abcdef0123\n", 0600);
     return 0;
 }
 
-static int drop_dir(void **state)
+static int drop_secret(void **state)
 {
-    (void)state;
-    struct err err;
-    int rc = fs_remove_tree(dir, &err);
-    free(dir);
     free(secret);
-    return rc;
+    return drop_dir(state);
 }
 
 static int read_with(struct settings *s, const char *controller, const char *flag, const char *value,
@@ -169,10 +164,10 @@ static void a_flag_wins_over_its_variable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(controllers, make_dir, drop_dir),
-        cmocka_unit_test_setup_teardown(refusals_say_what_is_wrong, make_dir, drop_dir),
-        cmocka_unit_test_setup_teardown(secrets, make_dir, drop_dir),
-        cmocka_unit_test_setup_teardown(a_flag_wins_over_its_variable, make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(controllers, make_secret, drop_secret),
+        cmocka_unit_test_setup_teardown(refusals_say_what_is_wrong, make_secret, drop_secret),
+        cmocka_unit_test_setup_teardown(secrets, make_secret, drop_secret),
+        cmocka_unit_test_setup_teardown(a_flag_wins_over_its_variable, make_secret, drop_secret),
     };
     return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
 }

@@ -18,25 +18,7 @@
 #include "agent/shim/rank_log.h"
 #include "common/fsutil.h"
 #include "common/mem.h"
-
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    char name[] = "/tmp/belay-log-XXXXXX";
-    dir = str_dup(mkdtemp(name));
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    struct err err;
-    int rc = fs_remove_tree(dir, &err);
-    free(dir);
-    return rc;
-}
+#include "tests/unit/fresh_dir.h"
 
 static char *content(const char *name)
 {
@@ -150,10 +132,10 @@ static void test_loss_is_confessed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_plain, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(test_rotation_keeps_offsets, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(test_one_big_write, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(test_no_folder, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(test_loss_is_confessed, make_dir, remove_dir)};
+        cmocka_unit_test_setup_teardown(test_plain, make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(test_rotation_keeps_offsets, make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(test_one_big_write, make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(test_no_folder, make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(test_loss_is_confessed, make_dir, drop_dir)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
