@@ -89,6 +89,27 @@ keys() { grep -oE '"[a-z_]+":' | tr -d '":' | sort -u | xargs; }
 want="id name user state reason attempt restarts step steps loss tokens_per_second mfu checkpoint ettr submitted started ended placement ranks nodes phase status rev up_s first_failure exit_code lost restart_max cwd queue priority kind checkpoint_directory detect_ms stop_ms place_ms load_ms replay_ms"
 is "the keys of a job" "$(rest GET /v1/jobs/2 | keys)" "$(xargs -n1 <<<"$want" | sort -u | xargs)"
 
+# --- schema/openapi.yaml says the same keys
+api=$(dirname "$0")/../../schema/openapi.yaml
+api_keys() { # api_keys SCHEMA: its own properties
+  awk -v want="    $1:" '$0 == want { on = 1; next } on && /^    [A-Za-z]/ { exit } on && /^        [a-z_]+:/ { sub(/:.*/, ""); print $1 }' "$api" | sort | xargs
+}
+reply_keys() { # reply_keys PATH: the keys of the object there, or of the first of the array
+  rest GET "$1" | sed 's/^200 //' |
+    perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->utf8->decode(<STDIN>); $v = $v->[0] if ref $v eq "ARRAY"; print join(" ", sort keys %$v), "\n"'
+}
+while read -r path name; do
+  is "openapi.yaml knows the keys of $path" "$(reply_keys "$path")" "$(api_keys "$name")"
+done <<E
+/v1/cluster Cluster
+/v1/jobs/2 Job
+/v1/events Event
+/v1/jobs/1/logs Log
+E
+routes=$(sed -n 's,^  \(/v1/.*\):$,\1,p' "$api" | sed 's/{id}/2/; s/{name}/nowhere/')
+is "belayd serves every path of openapi.yaml" "$(for path in $routes; do rest PUT "$path"; done | grep -v '^405')" ""
+ok "... of which there are some" test "$(wc -l <<<"$routes")" -ge 14
+
 # --- long polls
 rev=$(rest GET /v1/jobs/2 | grep -o '"rev":[0-9]*' | grep -o '[0-9]*')
 rest GET "/v1/jobs/2?rev=$rev&wait=20" >"$dir/poll" & poll=$!
@@ -128,6 +149,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
   like "root drains" "$(rest POST /v1/nodes/n0/drain '{"reason":"fan is loud","deadline_s":60}')" '^200 \{"name":"n0","state":"drain(ing|ed)"'
   like "... for a reason that is shown" "$(rest GET /v1/nodes/n0)" 'fan is loud'
   want="name state reason since slots free rack pod jobs device address cores memory version heartbeat_age_ms gpus"
+  is "openapi.yaml knows the keys of a node" "$(reply_keys /v1/nodes)" "$(api_keys Node)"
   is "the keys of a node" "$(rest GET /v1/nodes | keys)" "$(xargs -n1 <<<"$want" | sort -u | xargs)"
   like "a user cannot undrain" "$(as 65533 POST /v1/nodes/n0/undrain)" '^403'
   like "root undrains" "$(rest POST /v1/nodes/n0/undrain)" '^200 \{"name":"n0","state":"up"'
