@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What goes wrong stops every rank in the same way, leaves no damage, and is said in one sentence.
-. "$(dirname "$0")/train_common.sh"
+. "$(dirname "$0")/train_lib.sh"
 plan 37
 
 no_later_step() { [ "$(ls -d "$1"/step-* | tail -1)" = "$1/step-00000005" ]; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Both architectures learn real text: the loss falls from that of a guess to well below what the frequencies of letters alone allow.
-. "$(dirname "$0")/train_common.sh"
+. "$(dirname "$0")/train_lib.sh"
 plan 6
 entropy=$(perl -0777 -ne '$n{$_}++ for split //; $t = length; $e -= $_ / $t * log($_ / $t) for values %n; print $e' corpus.txt)
 diag "entropy of a letter: $entropy nats"

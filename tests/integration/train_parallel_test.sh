@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Data parallelism changes nothing but the speed: 1, 2 and 4 ranks give the same curve, and continue each other's checkpoints.
-. "$(dirname "$0")/train_common.sh"
+. "$(dirname "$0")/train_lib.sh"
 plan 17
 
 for n in 1 2 4; do job_file "dp$n"; done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a run tells the launcher through the notify socket, and that it trains on when nobody listens.
-. "$(dirname "$0")/train_common.sh"
+. "$(dirname "$0")/train_lib.sh"
 plan 11
 
 cat >listen.pl <<'END'

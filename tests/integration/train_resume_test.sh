@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A run that was killed, stopped or lost its newest checkpoint goes on as if nothing had happened, bit by bit.
-. "$(dirname "$0")/train_common.sh"
+. "$(dirname "$0")/train_lib.sh"
 plan 21
 
 job_file straight

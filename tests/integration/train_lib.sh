@@ -1,11 +1,11 @@
-# Shared by the tests of belay-train by hand and under mpirun: a corpus, small jobs, and comparisons of metrics.csv.
+# Shared by the tests of belay-train by hand and under mpirun: tests/lib.sh, a corpus, small jobs, and comparisons of metrics.csv.
 . "$(dirname "$0")/../lib.sh"
 export OMP_NUM_THREADS=1
 unset BELAY_JOB_ID BELAY_ATTEMPT BELAY_FAULT BELAY_JOB_FILE BELAY_NOTIFY_SOCKET
 cd "$SCRATCH" || exit 1
 for licence in Apache-2.0 GPL-2 GPL-3 LGPL-2.1 MPL-1.1; do cat "/usr/share/common-licenses/$licence"; done >corpus.txt
 
-# job NAME [model words]: writes NAME.yaml, a tiny job that saves to the folder NAME
+# job_file NAME [arch]: writes NAME.yaml, a tiny job that saves to the folder NAME
 job_file() {
   cat >"$1.yaml" <<END
 name: $1
