@@ -10,7 +10,7 @@ pids_in() { local f; for f in "$@"; do [ ! -e "$f" ] || pid_in "$f"; done; }
 is_gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:[[:space:]]Z' "/proc/$1/status" 2>/dev/null; }
 all_gone() { local p; for p in "$@"; do is_gone "$p" || return 1; done; }
 none_exists() { local f; for f in "$@"; do [ ! -e "$f" ] || return 1; done; }
-kill_all() { [ $# -eq 0 ] || kill -KILL "$@" 2>/dev/null; }
+kill_all() { local p; for p in "$@"; do is_gone "$p" || kill9 "$p"; done; }
 cat >"$SCRATCH/job.yaml" <<YAML
 name: stay
 run: {command: [sleep, "1000"], ranks: 4}
@@ -68,7 +68,7 @@ cp "$SCRATCH/slow" "$SCRATCH/bin/belayd"
 "$SCRATCH/bin/belay" up --nodes 1 >/dev/null 2>&1 & up=$!
 ok "a belayd that is coming up is on record" until_true 5 test -s "$BELAY_DIR/belayd.pid"
 belayd=$(pids_in "$BELAY_DIR/belayd.pid")
-kill -KILL "$up"
+kill9 "$up"
 wait "$up" 2>/dev/null
 ok "... and alive" kill -0 "${belayd:-none}"
 ok "down works after up was killed" quiet belay down

@@ -16,7 +16,7 @@ port=$(cat "$BELAY_DIR/belayd.port")
 ranks() { cat "$BELAY_DIR"/agents/*/attempts/*/state.json | grep -oE '"pid": *[0-9]+' | sort; }
 before=$(ranks)
 
-kill -KILL "$(json .pid <"$BELAY_DIR/belayd.pid")"
+kill9 "$(json .pid <"$BELAY_DIR/belayd.pid")"
 perl -MIO::Socket::INET -e '
   my ($port, $ready) = @ARGV;
   for (1 .. 200) {
@@ -33,5 +33,5 @@ is "both nodes are up" "$(belay nodes -o json | json .0.state) $(belay nodes -o 
 is "the job runs on" "$(job "$id" .state) $(job "$id" .attempt)" "running 1"
 is "... with the same processes" "$(ranks)" "$before"
 like "up again has nothing to do" "$(belay up)" "is up already"
-kill -KILL "$squatter"
+kill9 "$squatter"
 wait "$squatter" 2>/dev/null || true # killed, as meant
