@@ -134,6 +134,7 @@ int service_start(struct service *s, const char *dir, char *const argv[], struct
     int log_fd = open(s->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (log_fd < 0)
         return err_sys(err, "cannot write the log %s", s->log);
+    s->log_from = lseek(log_fd, 0, SEEK_END);
     int rc = start(s, dir, argv, log_fd, err);
     close(log_fd);
     return rc;
@@ -144,13 +145,15 @@ char *service_log_tail(const struct service *s)
     char text[LOG_TAIL + 1];
     int fd = open(s->log, O_RDONLY | O_CLOEXEC);
     off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
-    ssize_t n = size > 0 ? pread(fd, text, LOG_TAIL, size > LOG_TAIL ? size - LOG_TAIL : 0) : 0;
+    off_t from = s->log_from > 0 && s->log_from <= size ? (off_t)s->log_from : 0;
+    bool cut = size - from > LOG_TAIL;
+    ssize_t n = size > from ? pread(fd, text, LOG_TAIL, cut ? size - LOG_TAIL : from) : 0;
     if (fd >= 0)
         close(fd);
     while (n > 0 && text[n - 1] == '\n')
         n--;
     text[n > 0 ? n : 0] = '\0';
-    const char *newline = size > LOG_TAIL ? strchr(text, '\n') : NULL; /* the first line may be cut */
+    const char *newline = cut ? strchr(text, '\n') : NULL; /* the first line may be cut */
     return text_clean(newline ? newline + 1 : text);
 }
 

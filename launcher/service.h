@@ -15,6 +15,7 @@ struct service {
     char *log;
     struct procid id; /* pid 0 = not running */
     bool started;     /* by us, now */
+    int64_t log_from; /* where the log of this start begins */
 };
 
 /* Fills id from the pid file: is it alive? */
@@ -31,7 +32,7 @@ int service_start(struct service *s, const char *dir, char *const argv[], struct
 /* Has a program that we started ended already? Then -1 with a sentence that holds the end of its log. */
 int service_check(struct service *s, struct err *err);
 
-/* The last lines of the log, on one line (fresh string, "" when there is none). */
+/* The last lines of the log, of this start if there was one, on one line (fresh string, "" when there is none). */
 char *service_log_tail(const struct service *s);
 
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # belay up and down: a cluster that is started, mended, grown and ended, with no process left.
 . "$(dirname "$0")/../lib.sh"
-plan 37
+plan 39
 cd "$SCRATCH" || exit 1
 
 node_field() { belay nodes -o json | json ".$1.$2"; }
@@ -91,3 +91,10 @@ long=$SCRATCH/$(printf 'a%.0s' {1..120})
 like "a folder with a long path" "$(belay up --dir "$long" --slots 1 2>&1 && belay down --dir "$long" 2>&1)" "is up: 1 node with 1 slot each"
 belay down >/dev/null
 is "no process is left at the end" "$(processes_of)" ""
+
+# what is said of a failed start is of this start
+chmod 644 "$BELAY_DIR/secret"
+said=$(belay up 2>&1)
+like "a secret that others can read stops up" "$said" "secret has mode 0644.*chmod 600"
+is "and no word of earlier runs" "$(grep -c 'shutting down' <<<"$said")" 0
+chmod 600 "$BELAY_DIR/secret"
