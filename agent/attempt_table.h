@@ -29,6 +29,7 @@ struct attempt_step {
     enum attempt_action action;
 };
 
+/* The row of the pair: every pair has one. */
 struct attempt_step attempt_table_step(enum attempt_stage stage, enum attempt_happening what);
 
 #endif

@@ -9,6 +9,7 @@ struct backoff {
     uint64_t random; /* state of the jitter */
 };
 
+/* seed: any number, another on each node. first_ms at least 1. */
 void backoff_init(struct backoff *b, int64_t first_ms, int64_t max_ms, uint64_t seed);
 
 /* The next delay: between half of and all of a span that starts at first_ms and doubles up to max_ms. */

@@ -40,6 +40,7 @@ void folder_clean(const char *agent_dir);
  * already is an error: an attempt is never started twice. */
 int folder_make(const char *path, struct err *err);
 
+/* order.json, durably; and back, *order to be cleared with link_order_clear. 0, or -1 with a sentence. */
 int folder_write_order(const char *path, const struct link_order *order, struct err *err);
 int folder_read_order(const char *path, struct link_order *order, struct err *err);
 

@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 
+/* The key must be there: a whole number within min..max; a string; an array. */
 int jsonx_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *out, struct err *err);
 int jsonx_str(const json_t *obj, const char *key, const char **out, struct err *err); /* borrowed */
 int jsonx_array(const json_t *obj, const char *key, json_t **out, struct err *err);   /* borrowed */

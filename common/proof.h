@@ -8,6 +8,7 @@
 #define PROOF_NONCE_SIZE 33 /* 16 random bytes as 32 hex digits + NUL */
 #define PROOF_SIZE       65 /* SHA-256 as 64 hex digits + NUL */
 
+/* From libcrypto's random numbers; ends the program when there are none. */
 void proof_nonce(char out[PROOF_NONCE_SIZE]);
 /* HMAC-SHA256(secret, text) in hex. */
 void proof_make(const char *secret, const char *text, char out[PROOF_SIZE]);

@@ -24,6 +24,7 @@ struct agent_link *agent_link_new(struct event_base *base, struct turn *turn,
                                   const struct agent_link_config *config, struct err *err);
 void agent_link_free(struct agent_link *link);
 
+/* The TCP port it listens on, also when 0 was asked for. */
 int agent_link_port(const struct agent_link *link);
 
 /* A piece of a rank's log, as the agent read it; data is base64, borrowed. */

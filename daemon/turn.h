@@ -20,6 +20,7 @@ struct turn *turn_new(struct event_base *base, struct core *core, struct store *
                       void (*on_failure)(void *ctx, const struct err *why), void *ctx);
 void turn_free(struct turn *turn);
 
+/* Borrowed: what the turn was made of. */
 struct core *turn_core(struct turn *turn);
 struct store *turn_store(struct turn *turn);
 

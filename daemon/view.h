@@ -8,11 +8,13 @@
 
 #include "daemon/core/core.h"
 
+/* A job object; placement and attempt are those of its newest attempt. */
 json_t *view_job(const struct core *core, const struct job_record *job, int64_t now_ms);
 
 /* One element of GET /v1/jobs/ID/attempts. */
 json_t *view_attempt(const struct attempt_record *attempt);
 
+/* One element of GET /v1/events. */
 json_t *view_event(const struct event_record *event);
 
 /* job: whose checkpoint it is (for the path). */
@@ -26,6 +28,7 @@ struct view_residents;
 struct view_residents *view_residents_collect(const struct core *core);
 void view_residents_free(struct view_residents *residents);
 
+/* A node object; residents says which jobs are there. */
 json_t *view_node(const struct core *core, const struct node_record *node,
                   const struct view_residents *residents, int64_t now_ms);
 

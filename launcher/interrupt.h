@@ -12,6 +12,7 @@ int interrupt_open(void);
 /* Takes one press; false when there was none. */
 bool interrupt_take(int fd);
 
+/* SIGINT ends the program again. -1 is fine. */
 void interrupt_close(int fd);
 
 #endif

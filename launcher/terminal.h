@@ -14,6 +14,7 @@ void terminal_setup(void);
 /* Does the user's own locale say that the terminal shows UTF-8? */
 bool terminal_utf8(void);
 
+/* Is f a terminal at all? */
 bool terminal_is(FILE *f);
 
 /* Columns of the terminal; 0 = no terminal, no limit. */

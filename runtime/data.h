@@ -20,6 +20,7 @@ struct data;
 struct data *data_open(const char *path, int64_t vocab, size_t context, struct err *err);
 void data_close(struct data *data);
 
+/* Tokens of the corpus, and how many sequences of `context` tokens (with their targets) it has. */
 uint64_t data_tokens(const struct data *data);
 uint64_t data_sequences(const struct data *data);
 /* A hash of the corpus' size, beginning and end: tells whether a resumed run reads the same corpus. */

@@ -15,6 +15,7 @@ void digest_add(struct digest *digest, const void *data, size_t len);
 /* Writes the digits and frees the digest. */
 void digest_end(struct digest *digest, char out[DIGEST_SIZE]);
 
+/* The digest of len bytes at once. */
 void digest_bytes(const void *data, size_t len, char out[DIGEST_SIZE]);
 
 /* Reads a whole file. 0, or -1 with a sentence. */

@@ -20,6 +20,7 @@ enum scalar_class {
 };
 enum scalar_class scalar_classify(const char *text);
 
+/* Whole number within min..max; finite number within low..high; true or false. */
 int scalar_int(const char *text, int64_t min, int64_t max, int64_t *out, struct err *err);
 int scalar_real(const char *text, double low, double high, double *out, struct err *err);
 int scalar_bool(const char *text, bool *out, struct err *err);

@@ -18,6 +18,7 @@ struct agent_link_events {
     void (*release)(void *ctx);
 };
 
+/* Listens at path; an old socket there is replaced. events are called with ctx from the loop. NULL with a sentence. */
 struct agent_link *agent_link_listen(struct event_base *base, const char *path,
                                      const struct agent_link_events *events, void *ctx, struct err *err);
 void agent_link_free(struct agent_link *l);

@@ -53,6 +53,7 @@ const struct shim_rule *shim_rule(enum shim_state state, enum shim_event event);
 /* The phase that is reported in a state. `swept` states keep the phase they came from: -1. */
 int shim_phase(enum shim_state state);
 
+/* For logs and tests. */
 const char *shim_state_name(enum shim_state state);
 
 #endif

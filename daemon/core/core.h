@@ -29,6 +29,7 @@ struct core_time {
     int64_t now_ms, mono_ms;
 };
 
+/* An empty core; t is when it began. Next it is loaded, then it takes events. core_free takes NULL. */
 struct core *core_new(const struct core_config *config, struct core_time t);
 void core_free(struct core *core);
 
@@ -52,6 +53,7 @@ int core_submit(struct core *core, struct core_time t, const struct core_submit 
                 enum core_refusal *why, struct err *err);
 
 enum core_job_verb { CORE_CANCEL, CORE_HOLD, CORE_RELEASE, CORE_REQUEUE };
+/* A user's wish. who: their name, for the event. 0, or -1 with why and a sentence: no such job, or not in its state. */
 int core_job_request(struct core *core, struct core_time t, int64_t id, enum core_job_verb verb,
                      const char *who, enum core_refusal *why, struct err *err);
 

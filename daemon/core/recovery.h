@@ -38,6 +38,7 @@ struct recovery_decision {
     int64_t delay_ms;
 };
 
+/* The first rule that applies decides (recovery.c has them in order). */
 struct recovery_decision recovery_decide(const struct recovery_facts *facts);
 
 /* backoff doubled n-1 times, at most 5 minutes, plus up to a tenth of jitter. */
