@@ -10,6 +10,7 @@
 #include "runtime/comm.h"
 #include "runtime/data.h"
 #include "runtime/exits.h"
+#include "runtime/host.h"
 #include "runtime/signals.h"
 #include "runtime/train.h"
 #include "schema/job.h"
@@ -142,6 +143,7 @@ static int run(const struct options *o)
 int main(int argc, char **argv)
 {
     struct options o = {.job = NULL};
+    host_bound_spinning(argv);
     log_program("belay-train");
     signals_install();
     if (setvbuf(stdout, NULL, _IOLBF, 0) != 0)

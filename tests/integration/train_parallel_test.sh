@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Data parallelism changes nothing but the speed: 1, 2 and 4 ranks give the same curve, and continue each other's checkpoints.
 . "$(dirname "$0")/train_lib.sh"
-plan 17
+plan 20
 
 for n in 1 2 4; do job_file "dp$n"; done
 ok "1 rank without mpirun" to out1 belay-train dp1.yaml
@@ -36,3 +36,16 @@ ok "1 rank goes on from the 4 shards" to out8 belay-train half.yaml
 ok "2 ranks go on from the 4 shards" to out9 ranks 2 belay-train half2.yaml
 if close_columns 2 1e-5 half half2 && close_columns 2 1e-5 dp4 half; then r=same; else r=different; fi
 is "all give one curve" "$r$(grep -c 'resuming from step 10, written by attempt 0 on 4 rank' out8 out9 | tr '\n' ' ')" "sameout8:1 out9:1 "
+
+# --- threads without work sleep soon: more threads than cores must not make a step a hundred times slower
+setting() { tr '\0' '\n' <"/proc/$1/environ" | grep -E '^(OMP_WAIT_POLICY|GOMP_SPINCOUNT)=' | tr '\n' ' '; }
+spins() { # spins NAME [VARIABLE=VALUE]: what a run at work has in its environment
+  job_file "$1"
+  env BELAY_FAULT=hang@3 "${@:2}" belay-train "$1.yaml" >out 2>err &
+  until_true 20 rows_at_least "$1" 2
+  echo "$(cat /proc/$!/comm) $(setting $!)"
+  kill -9 $!; wait $! 2>/dev/null
+}
+is "spinning is bounded" "$(spins bounded)" "belay-train GOMP_SPINCOUNT=1000 "
+is "the user's policy is kept" "$(spins policy OMP_WAIT_POLICY=active)" "belay-train OMP_WAIT_POLICY=active "
+is "the user's count is kept" "$(spins count GOMP_SPINCOUNT=7)" "belay-train GOMP_SPINCOUNT=7 "
