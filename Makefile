@@ -151,9 +151,13 @@ INTEGRATION := $(sort $(wildcard tests/integration/*_test.sh))
 export BELAY_BIN := $(CURDIR)/$(BUILD)/bin
 export BELAY_TEST_PROGRAMS := $(CURDIR)/$(BUILD)/tests/programs
 ifneq ($(SANITIZER),)
-export ASAN_OPTIONS := detect_leaks=1:abort_on_error=0:detect_stack_use_after_return=0
-export LSAN_OPTIONS := suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0
+# tests/run-one.sh collects what sanitizers report and judges it: an error ends the program at once, a leak leaves its exit code alone (libraries
+# leak, too). Sanitized programs are that much slower: limits of time in tests grow by it.
+export BELAY_SANITIZER := $(SANITIZER)
+export BELAY_TEST_SLOWDOWN := 4
+export ASAN_OPTIONS := detect_leaks=1:abort_on_error=1:exitcode=0:detect_stack_use_after_return=0
 export UBSAN_OPTIONS := print_stacktrace=1
+export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 endif
 export CMOCKA_MESSAGE_OUTPUT := TAP
 

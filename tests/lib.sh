@@ -55,14 +55,17 @@ kill9() {
 quiet() { "$@" >/dev/null; } # for `ok`, whose own line must not be swallowed
 skip() { TAP_COUNT=$((TAP_COUNT + 1)); echo "ok $TAP_COUNT - $1 # SKIP $2"; }
 
-# until_true SECONDS COMMAND...: waits for a condition; false when it did not come true in time
+# until_true SECONDS COMMAND...: waits for a condition; false, and said, when it did not come true in time (a sanitizer build has more)
 until_true() {
-  local end=$(( $(date +%s%N) + $1 * 1000000000 )); shift
+  local end=$(( $(date +%s%N) + $1 * ${BELAY_TEST_SLOWDOWN:-1} * 1000000000 )); shift
   while ! "$@"; do
-    [ "$(date +%s%N)" -lt "$end" ] || return 1
+    [ "$(date +%s%N)" -lt "$end" ] || { diag "waited in vain for: $*" >&2; return 1; }
     sleep 0.02
   done
 }
+
+# within MS LIMIT_MS: a limit that holds for plain builds; sanitized programs get more
+within() { [ "$1" -lt $(($2 * ${BELAY_TEST_SLOWDOWN:-1})) ]; }
 
 # json PATH <FILE: a value of a JSON document, e.g. json .checkpoint.step, json .placement.0.node, json .length
 json() {

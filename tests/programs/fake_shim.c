@@ -220,6 +220,7 @@ int main(int argc, char **argv)
     int listener = unixsock_listen(sock, 0600, &err);
     if (listener < 0)
         give_up(&err);
+    free(sock);
     enter(REPORT_PREPARING);
     enter(REPORT_READY);
     serve(listener);
