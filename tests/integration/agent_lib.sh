@@ -42,10 +42,13 @@ no_ranks() { [ "$(ranks)" = 0 ]; }
 report() { # report JOB ATTEMPT PHASE: regex of a report message
   printf '"job":%d,"attempt":%d,"rev":[0-9]+,"phase":"%s"' "$1" "$2" "$3"
 }
-running() { # running JOB ATTEMPT [NAME]: brings an attempt up
+going() { # going JOB ATTEMPT [NAME]: brings an attempt to its go
   desired "$(order "$1" "$2" prepare "${3:-}")"
   until_true 5 heard "$(report "$1" "$2" ready)"
   desired "$(order "$1" "$2" go "${3:-}")"
+}
+running() { # running JOB ATTEMPT [NAME]: brings an attempt up
+  going "$@"
   until_true 5 heard "$(report "$1" "$2" running)"
 }
 SETTLED=100
@@ -54,8 +57,6 @@ settled() { # the agent has worked through all that was sent to it before
   say "{\"t\":\"read_log\",\"id\":$SETTLED,\"job\":1,\"attempt\":1,\"rank\":0,\"offset\":0,\"limit\":1}"
   until_true 5 heard "\"t\":\"log\",\"id\":$SETTLED,"
 }
-# Limits in milliseconds hold for plain builds; a sanitizer's take longer.
-within() { [ "$1" -lt $(( ${ASAN_OPTIONS:+4} + 0 > 0 ? $2 * 4 : $2 )) ]; }
 exits() { wait "$1"; [ $? = "$2" ]; } # exits PID CODE
 said_twice() { [ "$(grep -cE "\"t\":\"report\",$1" "$OUT")" -ge 2 ]; }
 over() { # over JOB ATTEMPT: acknowledged and not wanted

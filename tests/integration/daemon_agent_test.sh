@@ -6,8 +6,7 @@ port=$(cat "$dir/belayd.port") secret=$(cat "$dir/secret")
 node_state() { rest GET "/v1/nodes/$1" | grep -o '"state":"[a-z]*"' | cut -d'"' -f4; }
 state_is() { [ "$(node_state "$1")" = "$2" ]; }
 has() { grep -qsE -- "$1" "$2"; }
-fds() { find "/proc/$belayd_pid/fd" -lname 'socket:*' | wc -l; }
-fds_are() { [ "$(fds)" -le "$1" ]; }
+fds_are() { [ "$(sockets)" -le "$1" ]; }
 # probe NAME [SECRET]: a probe in the background; write lines to $dir/NAME.in, read $dir/NAME.out.
 declare -A probe_pid=()
 probe() {
@@ -67,7 +66,7 @@ exec 7>&-; wait $again
 ok "a closed link is noticed" until_true 3 eval '! state_is node1 up' || diag "$(rest GET /v1/nodes)"
 
 # --- strangers
-base=$(fds)
+base=$(sockets)
 stranger() { timeout 10 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; cat >&3 2>/dev/null; cat <&3" 2>/dev/null; echo "end $?"; }
 like "an HTTP client is sent away" "$(printf 'GET / HTTP/1.0\r\n\r\n' | stranger)" 'end 0'
 like "a message before login is refused" "$(printf '{"t":"heartbeat"}\n' | stranger)" '"refused"'
@@ -81,10 +80,10 @@ ok "memory stays bounded" test "$(rss)" -lt 200000 || diag "$(rss) KiB"
 # 700 half-open logins, more than belayd keeps: a real agent still gets in, and they are gone after their 5 s.
 bash -c 'for i in $(seq 700); do exec {fd}<>/dev/tcp/127.0.0.1/'"$port"'; done; read -r _ <&4' 2>/dev/null &
 crowd=$!
-ok "strangers crowd in" until_true 10 eval '[ "$(fds)" -gt 400 ]' || diag "$(fds)"
+ok "strangers crowd in" until_true 10 eval '[ "$(sockets)" -gt 400 ]' || diag "$(sockets)"
 probe node2; exec 8>"$dir/node2.in"
 ok "a real agent gets in beside 700 half-open logins" until_true 3 state_is node2 up || diag "$(cat "$dir/node2.out")"
-ok "half-open logins are closed in time" until_true 12 fds_are $((base + 5)) || diag "$(fds) sockets, $base before"
+ok "half-open logins are closed in time" until_true 12 fds_are $((base + 5)) || diag "$(sockets) sockets, $base before"
 kill $crowd 2>/dev/null; wait $crowd 2>/dev/null
 exec 8>&-
 stop_belayd TERM

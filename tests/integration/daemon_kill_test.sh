@@ -32,7 +32,7 @@ count() { sqlite3 -cmd '.timeout 5000' -cmd '.mode list' "$dir/belayd.db" "$1"; 
 is "PRAGMA integrity_check" "$(count 'PRAGMA integrity_check')" ok
 n=$(wc -l <"$acked")
 ok "clients were at work ($n acknowledged)" test "$n" -gt $((kills * 2))
-with_acked() { sqlite3 -cmd '.timeout 5000' -cmd 'CREATE TEMP TABLE acked (line TEXT)' -cmd ".import $acked acked" "$dir/belayd.db" "$1"; }
+with_acked() { sqlite3 -cmd '.timeout 5000' -cmd 'CREATE TEMP TABLE acked (line TEXT)' -cmd ".import '$acked' acked" "$dir/belayd.db" "$1"; }
 is "the list of acknowledged jobs was read" "$(with_acked 'SELECT count(*) FROM temp.acked')" "$n"
 is "every acknowledged job is there under its id" "$(with_acked "SELECT count(*) FROM temp.acked WHERE line NOT IN (SELECT key || ' ' || id FROM jobs)")" 0
 is "no key is there twice" "$(count 'SELECT count(*) - count(DISTINCT key) FROM jobs')" 0

@@ -13,6 +13,8 @@ trap end_belayd EXIT
 
 rest() { "$BELAY_TEST_PROGRAMS/rest" "$dir" "$@"; }
 answers() { rest GET /v1/cluster 2>/dev/null | grep -q '^200 '; }
+sockets() { find "/proc/$belayd_pid/fd" -lname "socket:*" 2>/dev/null | wc -l; } # some close while it looks
+sockets_at_least() { [ "$(sockets)" -ge "$1" ]; } # connections are in
 belayd_settled() { answers || ! kill -0 "$belayd_pid" 2>/dev/null; } # it answers, or has given up
 start_belayd() { # start_belayd [FLAGS]
   belayd --dir "$dir" "$@" 2>>"$dir/belayd.log" &

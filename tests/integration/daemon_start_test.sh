@@ -25,9 +25,10 @@ start_belayd
 ok "which the next start replaces" answers
 is "the agents' port stays the same" "$(cat "$dir/belayd.port")" "$port"
 rest POST /v1/jobs '{"spec":"name: a\nrun: {command: [sleep, \"5\"], ranks: 2}\n","cwd":"/tmp"}' >/dev/null
+idle=$(sockets)
 rest GET '/v1/jobs/1?rev=1&wait=30' >"$dir/poll.out" &
 poll=$!
-until_true 5 eval '[ "$(find /proc/$belayd_pid/fd -lname "socket:*" | wc -l)" -ge 4 ]'
+until_true 5 sockets_at_least $((idle + 1))
 stop_belayd TERM
 is "SIGTERM ends it with 0" "$stopped" 0
 wait $poll
