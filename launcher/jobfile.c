@@ -55,6 +55,16 @@ void jobfile_print_diagnostics(const struct job_diagnostics *d)
         fprintf(stderr, "… and %zu more\n", d->count - kept);
 }
 
+/* Nobody should wait for what does not come: docs/job-file.md lists what is read and checked but not acted on yet. */
+static void tell_without_effect(const struct jobfile *f)
+{
+    if (f->spec->notify_url)
+        fprintf(stderr, "%s: note: notify has no effect yet; `belay events -f` tells the same\n",
+                f->name);
+    if (f->spec->placement.spares > 0)
+        fprintf(stderr, "%s: note: placement.spares has no effect yet; no node is kept free\n", f->name);
+}
+
 int jobfile_load(const char *name, const struct args_list *sets, struct jobfile *out)
 {
     struct err err = {""};
@@ -67,7 +77,9 @@ int jobfile_load(const char *name, const struct args_list *sets, struct jobfile 
         jobfile_print_diagnostics(d);
         rc = CLI_USAGE;
     }
-    if (rc != CLI_DONE)
+    if (rc == CLI_DONE)
+        tell_without_effect(out);
+    else
         jobfile_clear(out);
     free(d);
     return rc;
