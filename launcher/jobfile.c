@@ -59,8 +59,7 @@ void jobfile_print_diagnostics(const struct job_diagnostics *d)
 static void tell_without_effect(const struct jobfile *f)
 {
     if (f->spec->notify_url)
-        fprintf(stderr, "%s: note: notify has no effect yet; `belay events -f` tells the same\n",
-                f->name);
+        fprintf(stderr, "%s: note: notify has no effect yet; `belay events -f` tells the same\n", f->name);
     if (f->spec->placement.spares > 0)
         fprintf(stderr, "%s: note: placement.spares has no effect yet; no node is kept free\n", f->name);
 }
