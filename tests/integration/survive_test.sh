@@ -26,6 +26,8 @@ restart: {max: 5, window: 24h, backoff: 100ms}
 Y
 }
 start() { spec "$1" >"$1.yaml"; belay submit "$1.yaml"; }
+# Jobs that are to lose an attempt wait in its last step, so that they cannot be through before the kill comes.
+start_waiting() { { spec "$1"; echo 'env: {BELAY_FAULT: "hang@40:attempt=1"}'; } >"$1.yaml"; belay submit "$1.yaml"; }
 losses() { cut -d, -f1,2 "ckpt-$1/metrics.csv"; }
 random_step() { at=$((6 + RANDOM % 28)); } # not in a subshell, which would draw the same number each time
 rank_field() { belay describe "$1" -o json | json ".attempts.$2.ranks.$3"; }
@@ -51,13 +53,13 @@ is "straight: the job completes" "$(job "$id" .state)" completed
 is "straight: 40 rows, steps 1 to 40" "$(losses straight | tail -n +2 | cut -d, -f1 | tr '\n' ' ')" "$(seq 1 40 | tr '\n' ' ')"
 same_checkpoints "$id" straight
 
-id=$(start rank); random_step
+id=$(start_waiting rank); random_step
 until_true 60 job_step_at_least "$id" "$at"
 ok "rank: killed one at step $at" kill9 "$(belay describe "$id" -o json | json .attempts.0.ranks.1.pid)"
 same_as_straight "$id" rank 2
 same_checkpoints "$id" rank
 
-id=$(start shim); random_step
+id=$(start_waiting shim); random_step
 until_true 60 job_step_at_least "$id" "$at"
 ok "shim: killed one at step $at" kill9 "$(shim_pid "$id" "$(job "$id" .placement.1.node)")"
 same_as_straight "$id" shim 2
