@@ -236,7 +236,7 @@ static int choose_master_port(struct prepared *p, const struct link_order *order
 static void make_cgroup(struct prepared *p, const struct link_order *order)
 {
     struct err err = {""};
-    char *name = str_printf("belay-%lld.%lld.%lld-%.8s", (long long)order->job, (long long)order->attempt,
+    char *name = str_printf("belay-%lld.%lld.%lld-%s", (long long)order->job, (long long)order->attempt,
                             (long long)order->node_rank, order->token); /* pretend nodes share a host */
     p->cgroup = proctree_cgroup_make(name, &err);
     if (!p->cgroup)

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 : "${BELAY_TEST_PROGRAMS:?set BELAY_TEST_PROGRAMS to the folder of the built test programs (make check does)}"
 SECRET=0123456789abcdef0123456789abcdef
-TOKEN=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n') # other runs of these tests on this host end what has theirs
 DIR=$SCRATCH/agents/node0 OUT=$SCRATCH/heard LOG=$SCRATCH/agent.log
 CONTROLLER= AGENT= PORT=0
 mkfifo "$SCRATCH/say"; exec 7<>"$SCRATCH/say"
@@ -35,6 +35,7 @@ desired() { local IFS=,; say "{\"t\":\"desired\",\"attempts\":[$*]}"; }
 ack() { say "{\"t\":\"ack\",\"job\":$1,\"attempt\":$2,\"rev\":$3}"; }
 last_rev() { grep -o "\"job\":$1,\"attempt\":$2,\"rev\":[0-9]*" "$OUT" | tail -n1 | sed 's/.*://'; }
 shim_pid() { sed -n 's/.*"pid": *\([0-9]*\).*/\1/p;/"pid"/q' "$DIR/attempts/$1/shim.pid"; }
+scratch_of() { json .scratch <"$DIR/attempts/$1/state.json"; } # scratch_of JOB.ATTEMPT
 folder_gone() { [ ! -e "$DIR/attempts/$1" ]; }
 rank_pids() { processes_with "BELAY_TOKEN=$TOKEN"; }
 ranks() { rank_pids | wc -l; }
@@ -71,7 +72,9 @@ cleanup() {
   done
   for p in $(rank_pids); do kill -KILL "$p"; done
   [ "$TAP_FAILED" -eq 0 ] || tail -n 40 "$LOG" "$OUT" 2>/dev/null | cut -c1-600 | sed 's/^/# /' >&2
-  rm -rf /dev/shm/belay-900[01][0-9].*
+  for f in "$DIR"/attempts/*/state.json; do
+    [ -e "$f" ] && p=$(json .scratch <"$f") && case "$p" in */belay-900*) rm -rf "$p" ;; esac
+  done
   finish
 }
 trap cleanup EXIT

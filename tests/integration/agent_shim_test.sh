@@ -2,7 +2,6 @@
 # belay-agent with the real belay-shim, below a stand-in controller: a plain program on one node.
 . "$(dirname "$0")/agent_lib.sh"
 unset BELAY_SHIM
-TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 ARGV='["/bin/sh","-c","echo rank $RANK of $WORLD_SIZE on $BELAY_NODE; exec sleep 1000"]'
 plan 20
 
@@ -26,15 +25,15 @@ is "and its ranks" "$(ranks)" 2
 desired "$(order 90011 1 stop)"
 ok "stop leads to gone" until_true 5 heard "$(report 90011 1 gone)"
 ok "nothing is left" no_ranks
-PID=$(shim_pid 90011.1)
+PID=$(shim_pid 90011.1) USED=$(scratch_of 90011.1)
 over 90011 1
 ok "acknowledged and not wanted: the shim goes" until_true 5 gone "$PID"
 ok "and the folder" folder_gone 90011.1
-ok "and the scratch" test -z "$(ls -d /dev/shm/belay-90011.* 2>/dev/null)"
+ok "and the scratch" test -n "$USED" -a ! -e "$USED"
 
 ARGV='["/bin/sh","-c","(setsid sleep 1000 &) ; (env -i setsid sleep 1000 &) ; exec sleep 1000"]'
 running 90012 1
-PID=$(shim_pid 90012.1)
+PID=$(shim_pid 90012.1) USED=$(scratch_of 90012.1)
 START=$(date +%s%N)
 kill9 "$PID"
 ok "a killed shim is a lost attempt" until_true 5 heard "$(report 90012 1 lost)"'.*belay-shim died \(signal 9\); its 2 ranks were killed'
@@ -42,7 +41,7 @@ TOOK=$(( ($(date +%s%N) - START) / 1000000 )); diag "lost after $TOOK ms"
 ok "within half a second" within "$TOOK" 500
 ok "nothing is left of it" no_ranks
 is "not even what shed session and environment" "$(pgrep -P "$AGENT")" ""
-ok "nor the scratch" test -z "$(ls -d /dev/shm/belay-90012.* 2>/dev/null)"
+ok "nor the scratch" test -n "$USED" -a ! -e "$USED"
 over 90012 1
 
 ARGV='["/nonexistent/program"]'

@@ -7,7 +7,12 @@ PROGRAMS=$BELAY_TEST_PROGRAMS PROBE="/bin/sh $SOURCES/rank_probe.sh"
 chmod 755 "$SCRATCH"
 T= OUT= DRIVER=
 
-fresh() { T=$(mktemp -d "$SCRATCH/run-XXXXXX"); chmod 755 "$T"; mkdir -m 777 "$T/m"; OUT=$T/out; }
+FAILED_BEFORE=0
+show_run() { # what a reader of a failed run wants to see, once: the newest run before the failure
+  [ "$TAP_FAILED" != "$FAILED_BEFORE" ] && tail -n 30 "$OUT" "$T"/node*/attempts/*/shim.log 2>/dev/null | sed 's/^/# /' >&2
+  FAILED_BEFORE=$TAP_FAILED
+}
+fresh() { show_run; T=$(mktemp -d "$SCRATCH/run-XXXXXX"); chmod 755 "$T"; mkdir -m 777 "$T/m"; OUT=$T/out; }
 drive() { # drive [OPTIONS] -- COMMAND: to the end
   timeout 90 "$PROGRAMS/shim_driver" --shim "$BELAY_BIN/belay-shim" --dir "$T" "$@" >"$OUT" 2>&1
 }
@@ -29,7 +34,7 @@ leftovers() { # scratch folders and cgroups of this run, from its state files
 }
 heard() { grep -qE -- "$1" "$OUT" 2>/dev/null; }
 
-plan 48
+plan 50
 
 fresh; drive --nodes 2 --ranks 2 -- "$PROGRAMS/mpi_ring" 4; rc=$?
 is "an MPI program over two shims ends well" "$rc" 0 || diag "$(cat "$OUT"; logs; tail -n 20 "$T"/node*/attempts/7.1/shim.log)"
@@ -88,6 +93,14 @@ ok "the grandchild is gone" test ! -e "/proc/$(cat "$T/m.grandchild")"
 fresh; drive_on --nodes 1 --ranks 1 --grace 60000 --on "$T/m.rank" stop --on "$T/now" stop:50 -- /bin/bash "$SOURCES/stubborn.sh" "$T/m"
 until_true 10 heard '^node0 stopping'; touch "$T/now"; start=$(date +%s); join_driver
 ok "a later order shortens the grace" test "$(($(date +%s) - start))" -lt 20
+
+# tokens of about the same time begin with the same digits
+fresh; drive_on --nodes 1 --ranks 1 --on "$T/now" stop:200 -- /bin/sleep 1000
+until_true 20 heard '^node0 .*0:running'; first=$T first_out=$OUT
+fresh; drive --nodes 1 --ranks 1 -- /bin/true
+is "another cluster's attempt of the same number on this host runs" "$(rank 0 | grep -c 'code=0 signal=0')" 1
+touch "$first/now"; join_driver
+like "and ends no process of the first" "$(sed -n 's/^rank 0 //p' "$first_out" | tail -n1)" ' as ordered'
 
 fresh; drive_on --nodes 2 --ranks 2 --on "$T/m/all" kill-shim:1 --on "$T/gone" kill -- $PROBE wait-all "$T/m"
 until_true 20 heard '^action kill-shim'
