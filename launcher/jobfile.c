@@ -76,7 +76,7 @@ int jobfile_load(const char *name, const struct args_list *sets, struct jobfile 
         jobfile_print_diagnostics(d);
         rc = CLI_USAGE;
     }
-    if (rc == CLI_DONE)
+    if (out->spec)
         tell_without_effect(out);
     else
         jobfile_clear(out);
