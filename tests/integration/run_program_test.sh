@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Programs of any kind through `run:`: MPI and torch.distributed unchanged, stubborn grandchildren, first failing ranks.
 . "$(dirname "$0")/../lib.sh"
-plan 26
+plan 38
 programs=$(cd "$(dirname "$0")/../programs" && pwd)
 cd "$SCRATCH" || exit 1
 
@@ -66,6 +66,43 @@ fails() { # NAME MODE RANK EXPECTED-WORDS
 fails exit0 exit0 2 "rank 2 .*before it finished"
 fails exit1 exit1 1 "rank 1 .*exit(ed with| code) 1"
 fails segv segv 3 "rank 3 .*SIGSEGV"
+
+# --- the same for ranks of the bundled runtime, by its own account of faults (docs/belay-train.md)
+cat /usr/share/common-licenses/GPL-3 >corpus.txt
+ms_until_stopping() { # JOB RANK: from the end of the rank to the event that its attempt is stopped
+  perl -MJSON::PP -MTime::Local -e '
+    my ($describe, $events, $rank) = @ARGV;
+    my ($stop) = grep { $_->{kind} eq "stopping" } @{decode_json($events)};
+    my ($y, $mo, $d, $h, $mi, $s, $ms) = $stop->{time} =~ /(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)\.(\d+)/ or die "no stop";
+    my ($r) = grep { $_->{rank} == $rank } @{decode_json($describe)->{attempts}[0]{ranks}};
+    print timegm($s, $mi, $h, $d, $mo - 1, $y) * 1000 + $ms - $r->{ended_ms}, "\n"' \
+    "$(belay describe "$1" -o json)" "$(belay events --job "$1" -o json)" "$2"
+}
+train_fails() { # NAME FAULT RANK EXPECTED-WORDS
+  local name=$1 fault=$2 rank=$3 words=$4 id ms
+  cat >"$name.yaml" <<Y
+name: $name
+train:
+  model: {arch: gpt2, layers: 1, hidden: 32, heads: 2, context: 32}
+  data: {path: corpus.txt}
+  steps: 1000000
+  batch: {global: 8, micro: 2}
+parallel: {dp: 4}
+resources: {device: cpu}
+restart: {max: 0}
+env: {BELAY_FAULT: "$fault@20:rank=$rank"}
+Y
+  id=$(belay submit "$name.yaml")
+  until_true 40 job_ended "$id"
+  is "$name: the job failed" "$(job "$id" .state)" failed
+  is "$name: the first failing rank is named" "$(job "$id" .first_failure)" "$rank"
+  like "$name: in words" "$(job "$id" .reason)" "$words"
+  ms=$(ms_until_stopping "$id" "$rank")
+  ok "$name: the job left running within a second (${ms:-?} ms)" within "${ms:-999999}" 1000
+}
+train_fails train-exit0 exit0 2 "rank 2 .*before it finished"
+train_fails train-exit1 exit1 1 "rank 1 .*exit(ed with| code) 1"
+train_fails train-segv segv 3 "rank 3 .*SIGSEGV"
 
 # --- plain programs may end at different times
 id=$(start plain 3 /bin/bash -c 'sleep 0.$RANK; exit 0')
