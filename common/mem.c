@@ -16,9 +16,18 @@ static void out_of_memory(void)
     abort();
 }
 
+/* At least 1, so that NULL only ever means failure. A product too large is a lack of memory like any other. */
+static size_t bytes(size_t count, size_t size)
+{
+    size_t n;
+    if (__builtin_mul_overflow(count, size, &n))
+        out_of_memory();
+    return n ? n : 1;
+}
+
 void *mem_zero(size_t count, size_t size)
 {
-    void *p = calloc(count ? count : 1, size ? size : 1);
+    void *p = calloc(1, bytes(count, size));
     if (!p)
         out_of_memory();
     return p;
@@ -26,7 +35,7 @@ void *mem_zero(size_t count, size_t size)
 
 void *mem_grow(void *p, size_t count, size_t size)
 {
-    void *q = reallocarray(p, count ? count : 1, size ? size : 1);
+    void *q = realloc(p, bytes(count, size));
     if (!q)
         out_of_memory();
     return q;
