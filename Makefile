@@ -42,28 +42,34 @@ LDFLAGS_ALL := $(SAN_FLAGS) -pthread -Wl,--as-needed $(LDFLAGS)
 sources = $(filter-out %/main.c,$(wildcard $(addsuffix /*.c,$(1))))
 SRC_common := $(call sources,common)
 SRC_schema := $(call sources,schema)
+SRC_planner := $(call sources,planner)
 SRC_core := $(call sources,daemon/core)
 SRC_daemon := $(call sources,daemon)
 SRC_agent := $(call sources,agent)
 SRC_shim := $(call sources,agent/shim)
+SRC_sim := $(call sources,sim)
 SRC_launcher := $(call sources,launcher)
 SRC_kernels := $(call sources,kernels kernels/cpu)
 SRC_runtime := $(call sources,runtime)
-PARTS := common schema core daemon agent shim launcher kernels runtime
+PARTS := common schema planner core daemon agent shim sim launcher kernels runtime
 
 # what each part links with, nearest first (arrows go one way)
 USES_common := common
 USES_schema := schema common
-USES_core := core schema common
-USES_daemon := daemon core schema common
+USES_planner := planner schema common
+USES_core := core planner schema common
+USES_daemon := daemon core planner schema common
 USES_agent := agent schema common
 USES_shim := shim schema common
-USES_launcher := launcher schema common
+USES_sim := sim core planner schema common
+USES_launcher := launcher sim core planner schema common
 USES_kernels := kernels common
 USES_runtime := runtime kernels schema common
 SYSLIBS_common = $(LIBS_COMMON) -lm
 SYSLIBS_schema = $(LIBS_SCHEMA) $(SYSLIBS_common)
+SYSLIBS_planner = $(SYSLIBS_schema)
 SYSLIBS_core = $(SYSLIBS_schema)
+SYSLIBS_sim = $(SYSLIBS_schema)
 SYSLIBS_daemon = $(LIBS_DAEMON) $(SYSLIBS_schema)
 SYSLIBS_agent = $(LIBS_AGENT) $(SYSLIBS_schema)
 SYSLIBS_shim = $(LIBS_SHIM) $(LIBS_AGENT) $(SYSLIBS_schema)
@@ -175,7 +181,7 @@ unit: build-tests
 	@prove --exec 'bash tests/run-one.sh' $(UNIT) $(DOUBLE)
 
 # ---- lint --------------------------------------------------------------------------------------------------------------
-C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
+C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] planner/*.[ch] sim/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
 	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
 TIDY := $(patsubst %.c,$(BUILD)/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
 lint: lint-format lint-banned lint-arrows $(TIDY) lint-cppcheck

@@ -14,12 +14,12 @@
 #include "schema/job_read.h"
 
 static struct job_spec *read_spec(const char *text, size_t len, const char *const *sets, size_t n_sets,
-                                  struct diag *d)
+                                  bool plan_only, struct diag *d)
 {
     struct tree_node *root = tree_parse(text, len, NULL, d);
     if (!root)
         return NULL;
-    struct job_reader r = {.spec = mem_zero(1, sizeof *r.spec), .diag = d};
+    struct job_reader r = {.spec = mem_zero(1, sizeof *r.spec), .diag = d, .plan_only = plan_only};
     job_read_sets(root, sets, n_sets, d);
     job_read_tree(&r, root);
     if (root->kind == TREE_MAPPING)
@@ -46,11 +46,11 @@ static void check_written_size(const struct job_spec *spec, size_t len, const ch
     free(yaml);
 }
 
-int job_spec_parse(const char *text, size_t len, const char *file, const char *const *sets, size_t n_sets,
-                   struct job_spec **out, struct job_diagnostics *diagnostics)
+static int parse(const char *text, size_t len, const char *file, const char *const *sets, size_t n_sets,
+                 bool plan_only, struct job_spec **out, struct job_diagnostics *diagnostics)
 {
     struct diag *d = diag_new(file);
-    struct job_spec *spec = read_spec(text, len, sets, n_sets, d);
+    struct job_spec *spec = read_spec(text, len, sets, n_sets, plan_only, d);
     if (diag_count(d) == 0)
         check_written_size(spec, len, sets, n_sets, d);
     bool ok = diag_count(d) == 0;
@@ -62,6 +62,18 @@ int job_spec_parse(const char *text, size_t len, const char *file, const char *c
     diag_free(d);
     *out = spec;
     return ok ? 0 : -1;
+}
+
+int job_spec_parse(const char *text, size_t len, const char *file, const char *const *sets, size_t n_sets,
+                   struct job_spec **out, struct job_diagnostics *diagnostics)
+{
+    return parse(text, len, file, sets, n_sets, false, out, diagnostics);
+}
+
+int job_spec_parse_plan(const char *text, size_t len, const char *file, const char *const *sets,
+                        size_t n_sets, struct job_spec **out, struct job_diagnostics *diagnostics)
+{
+    return parse(text, len, file, sets, n_sets, true, out, diagnostics);
 }
 
 /* ---- files ---- */

@@ -19,10 +19,11 @@ enum job_schedule { LR_COSINE, LR_LINEAR, LR_CONSTANT };
 enum job_precision { PRECISION_FP32, PRECISION_BF16 };
 enum job_recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 enum job_device { DEVICE_AUTO, DEVICE_CPU, DEVICE_GPU };
-enum job_domain { DOMAIN_NODE, DOMAIN_RACK, DOMAIN_POD, DOMAIN_CLUSTER };
+enum job_domain { DOMAIN_NODE, DOMAIN_NVLINK, DOMAIN_RACK, DOMAIN_POD, DOMAIN_CLUSTER, DOMAIN_COUNT };
 enum job_pipeline { PIPELINE_1F1B, PIPELINE_INTERLEAVED, PIPELINE_ZERO_BUBBLE };
 enum job_notify { NOTIFY_FAILED = 1, NOTIFY_RESTARTED = 2, NOTIFY_COMPLETED = 4 };
 enum { JOB_RESUME_AUTO = -1, JOB_RESUME_NEVER = -2 }; /* else a step */
+enum { JOB_SPARES_AUTO = -1 };                        /* else a number of nodes */
 
 struct job_model {
     enum job_arch arch;
@@ -64,11 +65,12 @@ struct job_spec {
     int64_t ranks;          /* world size = tp*pp*cp*dp, always filled */
     int64_t tp, pp, cp, dp, ep, zero;
     enum job_pipeline pipeline;
+    int64_t virtual_stages; /* pieces of the model that each pipeline rank holds; 1 unless interleaved */
     enum job_device device;
     int64_t cpus;   /* per rank */
     int64_t memory; /* bytes per rank */
     struct {
-        struct job_border tp, pp, cp, ep;
+        struct job_border tp, pp, cp, ep, dp;
         int64_t spares;
     } placement;
     struct {
@@ -103,6 +105,10 @@ struct job_diagnostics {
 int job_spec_parse(const char *text, size_t len, const char *file, const char *const *sets, size_t n_sets,
                    struct job_spec **out, struct job_diagnostics *diagnostics);
 
+/* The same for a job that is only to be planned or simulated: what the bundled runtime cannot do yet is accepted too. */
+int job_spec_parse_plan(const char *text, size_t len, const char *file, const char *const *sets,
+                        size_t n_sets, struct job_spec **out, struct job_diagnostics *diagnostics);
+
 /* Reads the file first (at most JOB_FILE_MAX bytes; "-" = stdin, called "stdin" in messages). A file that cannot be read or is too
  * large gives a diagnostic at 1:1. */
 int job_spec_load(const char *path, const char *const *sets, size_t n_sets, struct job_spec **out,
@@ -118,5 +124,6 @@ char *job_spec_to_yaml(const struct job_spec *spec);
 int64_t job_model_parameters(const struct job_model *m);
 
 const char *job_arch_name(enum job_arch arch);
+const char *job_domain_name(enum job_domain domain);
 
 #endif

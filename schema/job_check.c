@@ -377,6 +377,18 @@ static void check_runtime(struct job_reader *r)
 
 /* ---- all ---- */
 
+/* The interleaved schedule cuts each rank's part of the model into pieces. */
+static void fill_virtual_stages(struct job_reader *r)
+{
+    struct job_spec *s = r->spec;
+    if (!job_given(r, "parallel.virtual_stages"))
+        s->virtual_stages = s->pipeline == PIPELINE_INTERLEAVED ? 2 : 1;
+    if (s->virtual_stages > 1 && s->pipeline != PIPELINE_INTERLEAVED &&
+        SOUND(r, "parallel.virtual_stages", "parallel.schedule"))
+        COMPLAIN(r, "parallel.virtual_stages",
+                 "only the interleaved schedule has virtual stages; add schedule: interleaved");
+}
+
 static void check_train(struct job_reader *r)
 {
     if (job_given(r, "train.model") && SOUND(r, "train.model")) {
@@ -388,7 +400,8 @@ static void check_train(struct job_reader *r)
     }
     check_batch(r);
     check_optimizer(r);
-    check_runtime(r);
+    if (!r->plan_only)
+        check_runtime(r);
     if (!r->spec->checkpoint.directory)
         r->spec->checkpoint.directory = str_printf("ckpt-%s", r->spec->name);
 }
@@ -398,6 +411,7 @@ void job_check(struct job_reader *r)
     check_kind(r);
     check_mesh(r);
     check_expert_parallel(r);
+    fill_virtual_stages(r);
     if (r->spec->is_train && SOUND(r, "train", "run"))
         check_train(r);
     check_notify(r);

@@ -18,8 +18,11 @@ static const char *const precisions[] = {[PRECISION_FP32] = "fp32", [PRECISION_B
 static const char *const recomputes[] = {
     [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
 static const char *const devices[] = {[DEVICE_AUTO] = "auto", [DEVICE_CPU] = "cpu", [DEVICE_GPU] = "gpu"};
-static const char *const domains[] = {
-    [DOMAIN_NODE] = "node", [DOMAIN_RACK] = "rack", [DOMAIN_POD] = "pod", [DOMAIN_CLUSTER] = "cluster"};
+static const char *const domains[] = {[DOMAIN_NODE] = "node",
+                                      [DOMAIN_NVLINK] = "nvlink",
+                                      [DOMAIN_RACK] = "rack",
+                                      [DOMAIN_POD] = "pod",
+                                      [DOMAIN_CLUSTER] = "cluster"};
 static const char *const pipelines[] = {
     [PIPELINE_1F1B] = "1f1b", [PIPELINE_INTERLEAVED] = "interleaved", [PIPELINE_ZERO_BUBBLE] = "zero-bubble"};
 static const char *const events[] = {"failed", "restarted", "completed"}; /* bits of enum job_notify */
@@ -141,6 +144,9 @@ const struct job_field job_fields[] = {
     FIELD("parallel.zero", INT, zero, RANGE(0, 3), DEFAULT("0"), "ZeRO stage: what is sharded over dp"),
     FIELD("parallel.schedule", ENUM, pipeline, WORDS(pipelines), DEFAULT("1f1b"),
           "order of the passes in a pipeline"),
+    FIELD("parallel.virtual_stages", INT, virtual_stages, RANGE(1, 1000),
+          COMPUTED("2 when interleaved, else 1"),
+          "pieces of the model that each pipeline rank holds; only with schedule interleaved"),
 
     SECTION("resources", OPTIONAL, "what each rank needs"),
     FIELD("resources.device", ENUM, device, WORDS(devices), DEFAULT("auto"),
@@ -154,8 +160,10 @@ const struct job_field job_fields[] = {
     BORDER(pp, "rack", "false", "pipeline"),
     BORDER(cp, "rack", "false", "context parallel"),
     BORDER(ep, "rack", "false", "expert parallel"),
-    FIELD("placement.spares", INT, placement.spares, RANGE(0, 100000), DEFAULT("0"),
-          "nodes kept free for this job to move to"),
+    BORDER(dp, "cluster", "false", "data parallel"),
+    FIELD("placement.spares", SPARES, placement.spares, RANGE(0, 100000), DEFAULT("0"),
+          "nodes kept free for this job to move to; auto: enough for 99 % of the times while a node is "
+          "repaired"),
 
     SECTION("checkpoint", OPTIONAL, "saved states to go on from"),
     FIELD("checkpoint.directory", TEXT, checkpoint.directory, ANY,
@@ -204,6 +212,11 @@ static const struct job_preset presets[] = {
     {"llama3-405b", ARCH_LLAMA, 126, 16384, 128, 8, 53248, 128256, 8192},
 };
 _Static_assert(COUNT(presets) == COUNT(preset_names), "each preset has a name in the table of fields");
+
+const char *job_domain_name(enum job_domain domain)
+{
+    return (size_t)domain < COUNT(domains) ? domains[domain] : "?";
+}
 
 const struct job_preset *job_preset_find(const char *name)
 {
@@ -363,6 +376,7 @@ static void put_type(struct text *t, const struct job_field *f)
         [FIELD_SIZE] = "size",
         [FIELD_DURATION] = "duration",
         [FIELD_RESUME] = "auto, never or a step",
+        [FIELD_SPARES] = "auto or a number of nodes",
         [FIELD_BETAS] = "list of two numbers",
         [FIELD_EVENTS] = "list of ",
         [FIELD_COMMAND] = "list of text",

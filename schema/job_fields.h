@@ -21,6 +21,7 @@ enum job_field_type {
     FIELD_ENUM,     /* an enum whose values are the indices of words */
     FIELD_PRESET,   /* char[32], one of words */
     FIELD_RESUME,   /* int64_t: auto, never or a step */
+    FIELD_SPARES,   /* int64_t: auto or a number of nodes */
     FIELD_BETAS,    /* two doubles, beta1 and beta2, from `at` on */
     FIELD_EVENTS,   /* unsigned: bit i for words[i] */
     FIELD_COMMAND,  /* argv */

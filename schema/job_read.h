@@ -13,6 +13,7 @@
 struct job_reader {
     struct job_spec *spec;
     struct diag *diag;
+    bool plan_only; /* what the bundled runtime cannot do yet is no error */
     struct {
         bool given;     /* it is in the file */
         bool bad;       /* and wrong, which has been said: what depends on it is not checked */

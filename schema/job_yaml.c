@@ -105,6 +105,15 @@ static void put_resume(const struct printer *p, const struct job_field *f)
         (void)fprintf(p->out, "%" PRId64, step);
 }
 
+static void put_spares(const struct printer *p, const struct job_field *f)
+{
+    int64_t nodes = int_of(p, f);
+    if (nodes == JOB_SPARES_AUTO)
+        (void)fputs("auto", p->out);
+    else
+        (void)fprintf(p->out, "%" PRId64, nodes);
+}
+
 static void put_betas(const struct printer *p, const struct job_field *f)
 {
     char one[SCALAR_PRINT_SIZE], two[SCALAR_PRINT_SIZE];
@@ -175,6 +184,9 @@ static void put_value(const struct printer *p, const struct job_field *f)
         break;
     case FIELD_RESUME:
         put_resume(p, f);
+        break;
+    case FIELD_SPARES:
+        put_spares(p, f);
         break;
     case FIELD_BETAS:
         put_betas(p, f);

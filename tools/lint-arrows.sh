@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Refuses an #include that breaks the arrows between the parts (docs/architecture.md), and in daemon/core/ whatever could do I/O, read a
+# Refuses an #include that breaks the arrows between the parts (docs/architecture.md), and in daemon/core/, planner/ and sim/ whatever could do I/O, read a
 # clock, start a thread or draw randomness of its own. Files are named by their paths below the root; tests may include anything.
 #   lint-arrows.sh FILE...
 set -u
@@ -8,16 +8,20 @@ BEGIN {
   # what each part may include; a file belongs to the part of the longest folder that is named here
   may["common"] = "common"
   may["schema"] = "schema common"
-  may["daemon/core"] = "daemon/core schema common"
-  may["daemon"] = "daemon daemon/core schema common"
+  may["planner"] = "planner schema common"
+  may["daemon/core"] = "daemon/core planner schema common"
+  may["daemon"] = "daemon daemon/core planner schema common"
+  may["sim"] = "sim daemon/core planner schema common"
   may["agent"] = "agent schema common"
   may["agent/shim"] = "agent/shim schema common"
-  may["launcher"] = "launcher schema common"
+  may["launcher"] = "launcher sim daemon/core planner schema common"
   may["kernels"] = "kernels common"
   may["kernels/cpu"] = "kernels kernels/cpu common"
   may["kernels/cuda"] = "kernels kernels/cuda common"
   may["runtime"] = "runtime kernels schema common"
-  # what the core may use: values, text and memory; the rest of libc and of common/ reaches outside
+  # parts that compute only: the core, and the planner and simulator around it
+  pure["daemon/core"] = pure["planner"] = pure["sim"] = 1
+  # what they may use: values, text and memory; the rest of libc and of common/ reaches outside
   core_may = " assert.h ctype.h errno.h inttypes.h limits.h math.h stdarg.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h jansson.h" \
              " common/clock.h common/err.h common/mem.h "
   # and what of these reaches outside all the same (common/clock.h is there to print durations)
@@ -36,9 +40,9 @@ part == "" { next }
   to = part_of(word[2])
   if (to != "" && index(" " may[part] " ", " " to " ") == 0)
     refuse(part "/ cannot include " word[2] "; its arrows go to: " may[part])
-  else if (part == "daemon/core" && (to == "" || to == "common") && index(core_may, " " word[2] " ") == 0)
-    refuse("the core is pure: no I/O, clock or thread; it cannot include " word[2])
+  else if (part in pure && (to == "" || to == "common") && index(core_may, " " word[2] " ") == 0)
+    refuse(part "/ is pure: no I/O, clock or thread; it cannot include " word[2])
 }
-part == "daemon/core" && $0 ~ core_calls { refuse("the core is pure: its caller hands in the time and a seed, and prints: " $0) }
+part in pure && $0 ~ core_calls { refuse(part "/ is pure: its caller hands in the time and a seed, and prints: " $0) }
 END { exit bad }
 ' "$@"

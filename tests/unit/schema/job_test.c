@@ -153,7 +153,7 @@ static const struct {
     {"name: x\nrun: {command: [a], ranks: 2000000}\n", "f.yaml:2:28: run.ranks"},
     {RUN "resources: {cpus: 0}\n", "from 1 to 1024"},
     {RUN "resources: {cpus: 1025}\n", "from 1 to 1024"},
-    {RUN "placement: {spares: -1}\n", "placement.spares: must be a whole number"},
+    {RUN "placement: {spares: -1}\n", "placement.spares: must be auto or a number of nodes"},
     {RUN "checkpoint: {every: 0}\n", "checkpoint.every: must be a whole number from 1"},
     {RUN "checkpoint: {keep: 0}\n", "checkpoint.keep: must be a whole number from 1"},
     {RUN "restart: {max: -1}\n", "restart.max: must be a whole number from 0"},

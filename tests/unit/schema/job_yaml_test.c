@@ -241,8 +241,11 @@ static void randomise(struct job_spec *spec, const struct job_field *f)
         strncmp(f->path, spec->is_train ? "run." : "train.", spec->is_train ? 4 : 6) == 0)
         return;
     if (f->type == FIELD_INT || f->type == FIELD_SIZE || f->type == FIELD_DURATION ||
-        f->type == FIELD_RESUME) {
-        int64_t n = within(f->type == FIELD_RESUME ? JOB_RESUME_NEVER : f->min, f->max);
+        f->type == FIELD_RESUME || f->type == FIELD_SPARES) {
+        int64_t low = f->type == FIELD_RESUME   ? JOB_RESUME_NEVER
+                      : f->type == FIELD_SPARES ? JOB_SPARES_AUTO
+                                                : f->min;
+        int64_t n = within(low, f->max);
         memcpy(at, &n, sizeof n);
     } else if (f->type == FIELD_REAL) {
         double value = random_real(f->low, f->high);
