@@ -44,8 +44,8 @@ void core_free(struct core *core)
         job_free(core->jobs.items[i]);
     for (size_t i = 0; i < core->nodes.count; i++)
         node_free(core->nodes.items[i]);
-    struct list *lists[] = {&core->jobs,  &core->nodes,         &core->topology,
-                            &core->queue, &core->examine_nodes, &core->examine_attempts};
+    struct list *lists[] = {&core->jobs, &core->nodes, &core->queue, &core->examine_nodes,
+                            &core->examine_attempts};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         free(lists[i]->items);
     idmap_free(core->node_by_name);

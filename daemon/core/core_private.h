@@ -100,10 +100,8 @@ struct core {
     struct core_config config;
     struct core_time t; /* of the call in progress */
     uint64_t random;
-    struct list jobs;     /* by id */
-    struct list nodes;    /* by name, numbers as numbers */
-    struct list topology; /* nodes by pod, rack, name; rebuilt when topology_dirty */
-    bool topology_dirty;
+    struct list jobs;  /* by id */
+    struct list nodes; /* by name, numbers as numbers */
     struct idmap *node_by_name, *job_by_key, *job_by_directory;
     struct timers *timers;
     struct timer settle_timer;
@@ -234,6 +232,8 @@ void queue_add(struct core *core, struct job *job);
 void queue_remove(struct core *core, struct job *job);
 void capacity_grew(struct core *core);
 void schedule(struct core *core);
+/* What is free now; borrows the nodes' names. */
+struct placement_view *core_view(const struct core *core);
 
 /* ---- core.c ---- */
 uint64_t core_random(struct core *core);

@@ -51,7 +51,6 @@ struct node *node_get(struct core *core, const char *name)
     node->timer = (struct timer){.owner = node, .fire = node_due};
     idmap_put(core->node_by_name, node->r.name, node);
     insert_by_name(core, node);
-    core->topology_dirty = true;
     return node;
 }
 
@@ -321,11 +320,9 @@ void nodes_settle_check(struct core *core)
 
 /* ---- what nodes say ---- */
 
-static void take_inventory(struct core *core, struct node *node, const struct link_inventory *from)
+static void take_inventory(struct node *node, const struct link_inventory *from)
 {
     struct link_inventory *to = &node->r.inventory;
-    core->topology_dirty =
-        core->topology_dirty || strcmp(to->rack, from->rack) != 0 || strcmp(to->pod, from->pod) != 0;
     if (to == from)
         return;
     struct link_gpu *gpus = mem_zero(from->n_gpus + 1, sizeof(*gpus));
@@ -399,7 +396,7 @@ void core_node_hello(struct core *core, struct core_time t, const struct core_he
 {
     core->t = t;
     struct node *node = greet(core, hello->node);
-    take_inventory(core, node, hello->inventory);
+    take_inventory(node, hello->inventory);
     text_copy(node->r.boot, sizeof(node->r.boot), hello->boot);
     node->r.connected = node->heard = true;
     node->leaving = false;

@@ -14,9 +14,15 @@
 /* How much of a node may be counted on: what is free now, what usable nodes have in all, or what the whole cluster has. */
 enum view { VIEW_FREE, VIEW_USABLE, VIEW_ALL };
 
+struct placement_view {
+    struct placement_node *nodes; /* in topology order, each with free slots of its own */
+    size_t n_nodes;
+    struct cluster_link links[DOMAIN_COUNT];
+};
+
 struct search {
     const struct job_spec *spec;
-    const struct placement_node **nodes; /* in topology order */
+    const struct placement_node *nodes; /* in topology order */
     size_t n_nodes;
     bool gpu, any_device;
     int64_t unit; /* ranks that must share a node */
@@ -72,23 +78,9 @@ static int compare_nodes(const struct placement_node *a, const struct placement_
     return c != 0 ? c : placement_name_compare(a->name, b->name);
 }
 
-static int compare_pointers(const void *a, const void *b)
+static int compare_view_nodes(const void *a, const void *b)
 {
-    return compare_nodes(*(const struct placement_node *const *)a, *(const struct placement_node *const *)b);
-}
-
-/* Callers mostly keep their nodes sorted: then looking is all. */
-static const struct placement_node **in_topology_order(const struct placement_node *nodes, size_t n)
-{
-    const struct placement_node **sorted = mem_zero(n + 1, sizeof(void *));
-    bool in_order = true;
-    for (size_t i = 0; i < n; i++) {
-        sorted[i] = &nodes[i];
-        in_order = in_order && (i == 0 || compare_nodes(&nodes[i - 1], &nodes[i]) <= 0);
-    }
-    if (!in_order)
-        qsort(sorted, n, sizeof(void *), compare_pointers);
-    return sorted;
+    return compare_nodes(a, b);
 }
 
 /* Ranks that fit on the node, in whole units. A node that did not say how much memory it has is not limited by it. */
@@ -107,7 +99,7 @@ static bool fits(const struct search *s, enum view view)
 {
     int64_t ranks = 0;
     for (size_t i = 0; i < s->n_nodes && ranks < s->spec->ranks; i++)
-        ranks += room(s, s->nodes[i], view);
+        ranks += room(s, &s->nodes[i], view);
     return ranks >= s->spec->ranks;
 }
 
@@ -122,7 +114,7 @@ static void fill(const struct search *s, struct placed_rank *ranks)
 {
     int64_t rank = 0;
     for (size_t i = 0; i < s->n_nodes && rank < s->spec->ranks; i++) {
-        const struct placement_node *node = s->nodes[i];
+        const struct placement_node *node = &s->nodes[i];
         int64_t n = room(s, node, VIEW_FREE);
         for (int64_t k = 0; k < n && rank < s->spec->ranks; k++, rank++) {
             placement_coordinates(s->spec, rank, &ranks[rank]);
@@ -136,8 +128,8 @@ static int64_t total_slots(const struct search *s, bool usable_only)
 {
     int64_t slots = 0;
     for (size_t i = 0; i < s->n_nodes; i++)
-        if ((s->any_device || s->nodes[i]->gpu == s->gpu) && (!usable_only || s->nodes[i]->usable))
-            slots += s->nodes[i]->slots;
+        if ((s->any_device || s->nodes[i].gpu == s->gpu) && (!usable_only || s->nodes[i].usable))
+            slots += s->nodes[i].slots;
     return slots;
 }
 
@@ -145,8 +137,8 @@ static int64_t largest_node(const struct search *s)
 {
     int64_t most = 0;
     for (size_t i = 0; i < s->n_nodes; i++)
-        if ((s->any_device || s->nodes[i]->gpu == s->gpu) && s->nodes[i]->slots > most)
-            most = s->nodes[i]->slots;
+        if ((s->any_device || s->nodes[i].gpu == s->gpu) && s->nodes[i].slots > most)
+            most = s->nodes[i].slots;
     return most;
 }
 
@@ -233,25 +225,157 @@ static int64_t unit_of(const struct job_spec *spec)
     return spec->placement.tp.within == DOMAIN_NODE && spec->tp > 1 ? spec->tp : 1;
 }
 
-enum placement_result placement_find(const struct job_spec *spec, const struct placement_node *nodes,
-                                     size_t n_nodes, struct placed_rank *ranks, struct err *why)
+struct placement_view *placement_view_new(const struct placement_node *nodes, size_t n_nodes,
+                                          const struct cluster_link links[DOMAIN_COUNT])
 {
-    if (n_nodes == 0) {
+    struct placement_view *v = mem_zero(1, sizeof(*v));
+    v->nodes = mem_zero(n_nodes + 1, sizeof(*v->nodes));
+    v->n_nodes = n_nodes;
+    memcpy(v->links, links, sizeof(v->links));
+    if (n_nodes > 0)
+        memcpy(v->nodes, nodes, n_nodes * sizeof(*nodes));
+    for (size_t i = 0; i < n_nodes; i++) {
+        int64_t *slots = mem_zero((size_t)nodes[i].slots + 1, sizeof(int64_t));
+        if (nodes[i].n_free > 0)
+            memcpy(slots, nodes[i].free_slots, nodes[i].n_free * sizeof(int64_t));
+        v->nodes[i].free_slots = slots;
+    }
+    qsort(v->nodes, n_nodes, sizeof(*v->nodes), compare_view_nodes);
+    return v;
+}
+
+void placement_view_free(struct placement_view *view)
+{
+    if (!view)
+        return;
+    for (size_t i = 0; i < view->n_nodes; i++)
+        free((void *)view->nodes[i].free_slots);
+    free(view->nodes);
+    free(view);
+}
+
+static struct placement_node *view_node(struct placement_view *view, const char *name)
+{
+    for (size_t i = 0; i < view->n_nodes; i++)
+        if (strcmp(view->nodes[i].name, name) == 0)
+            return &view->nodes[i];
+    return NULL;
+}
+
+void placement_view_take(struct placement_view *view, const struct placed_rank *ranks, size_t n,
+                         int64_t memory)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct placement_node *node = view_node(view, ranks[i].node);
+        int64_t *slots = node ? (int64_t *)node->free_slots : NULL;
+        for (size_t k = 0; node && k < node->n_free; k++)
+            if (slots[k] == ranks[i].slot) {
+                memmove(&slots[k], &slots[k + 1], (node->n_free - k - 1) * sizeof(int64_t));
+                node->n_free--;
+                node->free_memory -= memory;
+                break;
+            }
+    }
+}
+
+void placement_view_give(struct placement_view *view, const struct placed_rank *ranks, size_t n,
+                         int64_t memory)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct placement_node *node = view_node(view, ranks[i].node);
+        if (!node || (int64_t)node->n_free >= node->slots)
+            continue;
+        int64_t *slots = (int64_t *)node->free_slots;
+        size_t k = node->n_free++;
+        for (; k > 0 && slots[k - 1] > ranks[i].slot; k--)
+            slots[k] = slots[k - 1];
+        slots[k] = ranks[i].slot;
+        node->free_memory += memory;
+    }
+}
+
+void placement_view_usable(struct placement_view *view, const char *node, bool usable)
+{
+    struct placement_node *n = view_node(view, node);
+    if (n)
+        n->usable = usable;
+}
+
+void placement_cost(const struct placement_view *view, const struct job_spec *spec,
+                    const struct placed_rank *ranks, struct placement_cost *out)
+{
+    (void)view;
+    (void)spec;
+    (void)ranks;
+    *out = (struct placement_cost){0};
+}
+
+enum placement_result placement_find(const struct placement_view *view, const struct job_spec *spec,
+                                     int64_t n_spares, struct placed_rank *ranks,
+                                     struct placed_rank **spare_slots, size_t *n_spare_slots, struct err *why)
+{
+    (void)n_spares;
+    if (spare_slots) {
+        *spare_slots = NULL;
+        *n_spare_slots = 0;
+    }
+    if (view->n_nodes == 0) {
         err_set(why, "waits for nodes: none has joined the cluster yet");
-        return PLACEMENT_WAITS;
+        return PLACEMENT_CAPACITY;
     }
-    struct search s = {.spec = spec, .n_nodes = n_nodes, .unit = unit_of(spec)};
-    s.nodes = in_topology_order(nodes, n_nodes);
-    enum placement_result result = PLACEMENT_OK;
-    if (!try_devices(&s, ranks)) {
-        result = could_ever_fit(&s) ? PLACEMENT_WAITS : PLACEMENT_NEVER;
-        if (result == PLACEMENT_WAITS)
-            explain_wait(&s, why);
-        else
-            explain_never(&s, why);
-    }
-    free(s.nodes);
-    return result;
+    struct search s = {.spec = spec, .nodes = view->nodes, .n_nodes = view->n_nodes, .unit = unit_of(spec)};
+    if (try_devices(&s, ranks))
+        return PLACEMENT_OK;
+    bool waits = could_ever_fit(&s);
+    if (waits)
+        explain_wait(&s, why);
+    else
+        explain_never(&s, why);
+    return waits ? PLACEMENT_CAPACITY : PLACEMENT_NEVER;
+}
+
+static bool stays(const struct placement_view *view, const struct placed_rank *r)
+{
+    for (size_t i = 0; i < view->n_nodes; i++)
+        if (strcmp(view->nodes[i].name, r->node) == 0)
+            return view->nodes[i].usable;
+    return false;
+}
+
+enum placement_result placement_repair(const struct placement_view *view, const struct job_spec *spec,
+                                       const struct placed_rank *old, const struct placed_rank *spares,
+                                       size_t n_spares, struct placed_rank *ranks, struct err *why)
+{
+    (void)spares;
+    (void)n_spares;
+    for (int64_t r = 0; r < spec->ranks; r++)
+        if (!stays(view, &old[r])) {
+            err_set(why, "rank %lld lost its node", (long long)r);
+            return PLACEMENT_CAPACITY;
+        }
+    memcpy(ranks, old, (size_t)spec->ranks * sizeof(*ranks));
+    return PLACEMENT_OK;
+}
+
+void placement_room(const struct placement_view *view, const struct job_spec *spec,
+                    enum placement_extent extent, struct placement_room *out)
+{
+    struct search s = {.spec = spec, .nodes = view->nodes, .n_nodes = view->n_nodes, .unit = unit_of(spec)};
+    s.any_device = spec->device != DEVICE_GPU;
+    s.gpu = spec->device == DEVICE_GPU;
+    *out = (struct placement_room){0};
+    for (size_t i = 0; i < s.n_nodes; i++)
+        out->ranks += room(&s, &s.nodes[i], (enum view)extent);
+    out->slots = out->ranks;
+    out->ranks = out->ranks < spec->ranks ? out->ranks : spec->ranks;
+    out->fits = out->ranks;
+}
+
+int64_t placement_spares_auto(int64_t nodes, double failures_per_node_day, double repair_days)
+{
+    (void)failures_per_node_day;
+    (void)repair_days;
+    return nodes > 0 ? 1 : 0;
 }
 
 void placement_coordinates(const struct job_spec *spec, int64_t rank, struct placed_rank *out)

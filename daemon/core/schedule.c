@@ -66,41 +66,19 @@ static void sweep_queue(struct core *core)
 /* ---- the view of the cluster that placement gets ---- */
 
 struct shape {
-    int64_t ranks, tp, memory;
+    int64_t ranks, tp, pp, cp, dp, ep, memory;
     enum job_device device;
-    enum job_domain within;
+    enum job_domain within[AXIS_COUNT]; /* of required borders; DOMAIN_CLUSTER where there is none */
 };
 
 enum { SHAPES_MAX = 64 };
 
 struct round {
-    struct placement_node *nodes;
-    int64_t *slots; /* all nodes' free slots, one after the other */
-    size_t n_nodes;
+    struct placement_view *view;
     struct shape shapes[SHAPES_MAX]; /* that did not fit in this round */
     char *why[SHAPES_MAX];
     size_t n_shapes;
 };
-
-static int by_topology(const void *x, const void *y)
-{
-    const struct node *a = *(struct node *const *)x, *b = *(struct node *const *)y;
-    int c = placement_name_compare(a->r.inventory.pod, b->r.inventory.pod);
-    if (c == 0)
-        c = placement_name_compare(a->r.inventory.rack, b->r.inventory.rack);
-    return c != 0 ? c : placement_name_compare(a->r.name, b->r.name);
-}
-
-static void sort_topology(struct core *core)
-{
-    if (!core->topology_dirty)
-        return;
-    core->topology.count = 0;
-    for (size_t i = 0; i < core->nodes.count; i++)
-        list_add(&core->topology, core->nodes.items[i]);
-    qsort(core->topology.items, core->topology.count, sizeof(void *), by_topology);
-    core->topology_dirty = false;
-}
 
 static size_t list_free_slots(const struct node *node, int64_t *slots)
 {
@@ -123,38 +101,39 @@ static void view_node(struct placement_node *to, const struct node *node, int64_
     to->usable = node_usable(node);
 }
 
-static void begin_round(struct core *core, struct round *r)
+struct placement_view *core_view(const struct core *core)
 {
-    sort_topology(core);
-    size_t n_slots = 0;
-    r->n_nodes = core->topology.count;
-    for (size_t i = 0; i < r->n_nodes; i++)
-        n_slots += (size_t)((struct node *)core->topology.items[i])->r.inventory.slots;
-    r->nodes = mem_zero(r->n_nodes + 1, sizeof(*r->nodes));
-    r->slots = mem_zero(n_slots + 1, sizeof(*r->slots));
-    int64_t *slots = r->slots;
-    for (size_t i = 0; i < r->n_nodes; i++) {
-        const struct node *node = core->topology.items[i];
-        view_node(&r->nodes[i], node, slots);
-        slots += node->r.inventory.slots;
+    size_t n_slots = 0, n_nodes = core->nodes.count;
+    for (size_t i = 0; i < n_nodes; i++)
+        n_slots += (size_t)((struct node *)core->nodes.items[i])->r.inventory.slots;
+    struct placement_node *nodes = mem_zero(n_nodes + 1, sizeof(*nodes));
+    int64_t *slots = mem_zero(n_slots + 1, sizeof(*slots)), *next = slots;
+    for (size_t i = 0; i < n_nodes; i++) {
+        const struct node *node = core->nodes.items[i];
+        view_node(&nodes[i], node, next);
+        next += node->r.inventory.slots;
     }
+    struct cluster_link links[DOMAIN_COUNT];
+    cluster_links_default(links);
+    struct placement_view *view = placement_view_new(nodes, n_nodes, links);
+    free(nodes);
+    free(slots);
+    return view;
 }
 
 static void end_round(struct round *r)
 {
     for (size_t i = 0; i < r->n_shapes; i++)
         free(r->why[i]);
-    free(r->nodes);
-    free(r->slots);
-}
-
-static void review(struct core *core, struct round *r)
-{
-    for (size_t i = 0; i < r->n_nodes; i++)
-        view_node(&r->nodes[i], core->topology.items[i], (int64_t *)r->nodes[i].free_slots);
+    placement_view_free(r->view);
 }
 
 /* ---- placing ---- */
+
+static enum job_domain required(const struct job_border *border, int64_t size)
+{
+    return border->required && size > 1 ? border->within : DOMAIN_CLUSTER;
+}
 
 static struct shape shape_of(const struct job_spec *spec)
 {
@@ -162,9 +141,17 @@ static struct shape shape_of(const struct job_spec *spec)
     memset(&s, 0, sizeof(s));
     s.ranks = spec->ranks;
     s.tp = spec->tp;
+    s.pp = spec->pp;
+    s.cp = spec->cp;
+    s.dp = spec->dp;
+    s.ep = spec->ep;
     s.memory = spec->memory;
     s.device = spec->device;
-    s.within = spec->placement.tp.within;
+    s.within[AXIS_TP] = required(&spec->placement.tp, spec->tp);
+    s.within[AXIS_PP] = required(&spec->placement.pp, spec->pp);
+    s.within[AXIS_CP] = required(&spec->placement.cp, spec->cp);
+    s.within[AXIS_EP] = required(&spec->placement.ep, spec->ep);
+    s.within[AXIS_DP] = required(&spec->placement.dp, spec->dp);
     return s;
 }
 
@@ -185,12 +172,11 @@ static void remember_misfit(struct round *r, const struct job *job, const char *
     r->why[r->n_shapes++] = str_dup(why);
 }
 
-static void shut_out_avoided(const struct core *core, struct round *r, const struct job *job, bool shut)
+static void shut_out_avoided(struct round *r, const struct job *job, bool shut)
 {
-    for (size_t i = 0; i < r->n_nodes && job->n_avoided > 0; i++)
-        for (size_t k = 0; k < job->n_avoided; k++)
-            if (core->topology.items[i] == job->avoided[k].node)
-                r->nodes[i].usable = !shut && node_usable(job->avoided[k].node);
+    for (size_t k = 0; k < job->n_avoided; k++)
+        placement_view_usable(r->view, job->avoided[k].node->r.name,
+                              !shut && node_usable(job->avoided[k].node));
 }
 
 /* What the node said when it refused the job's last attempt; "" when it did not. */
@@ -245,12 +231,12 @@ static void try_job(struct core *core, struct round *r, struct job *job)
     }
     struct err why = {""};
     struct placed_rank *ranks = mem_zero((size_t)job->r.spec->ranks, sizeof(*ranks));
-    shut_out_avoided(core, r, job, true);
-    enum placement_result result = placement_find(job->r.spec, r->nodes, r->n_nodes, ranks, &why);
-    shut_out_avoided(core, r, job, false);
+    shut_out_avoided(r, job, true);
+    enum placement_result result = placement_find(r->view, job->r.spec, 0, ranks, NULL, NULL, &why);
+    shut_out_avoided(r, job, false);
     if (result == PLACEMENT_OK) {
+        placement_view_take(r->view, ranks, (size_t)job->r.spec->ranks, job->r.spec->memory);
         start(core, job, ranks);
-        review(core, r);
         return;
     }
     free(ranks);
@@ -264,8 +250,7 @@ void schedule(struct core *core)
         return;
     core->schedule_dirty = false;
     sort_queue(core);
-    struct round r = {.nodes = NULL};
-    begin_round(core, &r);
+    struct round r = {.view = core_view(core)};
     for (size_t i = 0; i < core->queue.count; i++) {
         struct job *job = core->queue.items[i];
         if (may_try(core, job))

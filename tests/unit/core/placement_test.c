@@ -101,11 +101,15 @@ static void test_golden(void **state)
         char names[8][3][16], text[1024];
         struct placed_rank ranks[16] = {{0}};
         struct err why = {""};
-        struct job_spec spec = {.ranks = r->ranks, .tp = r->tp, .pp = r->pp, .cp = r->cp, .dp = r->dp};
+        struct job_spec spec = {
+            .ranks = r->ranks, .tp = r->tp, .pp = r->pp, .cp = r->cp, .dp = r->dp, .ep = 1};
         spec.memory = r->memory;
         spec.device = r->device;
-        enum placement_result got =
-            placement_find(&spec, nodes, parse_nodes(r->nodes, nodes, names), ranks, &why);
+        struct cluster_link links[DOMAIN_COUNT];
+        cluster_links_default(links);
+        struct placement_view *view = placement_view_new(nodes, parse_nodes(r->nodes, nodes, names), links);
+        enum placement_result got = placement_find(view, &spec, 0, ranks, NULL, NULL, &why);
+        placement_view_free(view);
         print_placement(ranks, r->ranks, text, sizeof(text));
         const char *said = got == PLACEMENT_OK ? text : why.text;
         if (strcmp(said, r->wanted) != 0)

@@ -162,8 +162,9 @@ static const struct {
     {RUN "placement: {tp: {required: yes}}\n",
      "f.yaml:3:28: placement.tp.required: must be true or false, not \"yes\""},
     {RUN "placement: {tp: {required: \"true\"}}\n", "must not be in quotes"},
-    {RUN "placement: {tp: {within: nod}}\n", "f.yaml:3:26: placement.tp.within: must be node, rack, pod or "
-                                             "cluster, not \"nod\"; did you mean \"node\"?"},
+    {RUN "placement: {tp: {within: nod}}\n",
+     "f.yaml:3:26: placement.tp.within: must be node, nvlink, rack, pod or "
+     "cluster, not \"nod\"; did you mean \"node\"?"},
     {RUN "placement: {pp: rack}\n",
      "f.yaml:3:17: placement.pp: must be a mapping of fields (key: value), not a single"},
     {RUN "resources: [gpu]\n",
