@@ -125,19 +125,29 @@ static int read_placed(const json_t *item, struct placed_rank *p)
     return 0;
 }
 
+/* Spares stand behind the ranks. */
+static void split_spares(struct attempt_record *a, size_t n)
+{
+    a->n_spares = n - a->world;
+    a->spares = a->n_spares > 0 ? mem_zero(a->n_spares, sizeof(*a->spares)) : NULL;
+    if (a->n_spares > 0)
+        memcpy(a->spares, a->placement + a->world, a->n_spares * sizeof(*a->spares));
+}
+
 static int load_placement(void *ctx, sqlite3_stmt *row, struct err *err)
 {
     struct attempt_record *a = ((struct loading *)ctx)->attempt;
     json_t *ranks = row_json(row, 0, err), *item;
     size_t i;
     int rc = ranks ? 0 : -1;
-    a->world = json_array_size(ranks);
-    a->placement = mem_zero(a->world, sizeof(*a->placement));
+    a->placement = mem_zero(json_array_size(ranks) + 1, sizeof(*a->placement));
     json_array_foreach(ranks, i, item)
     {
         if (read_placed(item, &a->placement[i]) != 0)
             rc = err_set(err, "entry %zu of the placement is not understood", i);
+        a->world += rc == 0 && a->placement[i].rank >= 0;
     }
+    split_spares(a, json_array_size(ranks));
     json_decref(ranks);
     return rc;
 }
@@ -188,6 +198,7 @@ static void attempt_clear(struct attempt_record *a)
         link_report_clear(&a->nodes[i].report);
     free(a->nodes);
     free(a->placement);
+    free(a->spares);
     free(a->reason);
 }
 

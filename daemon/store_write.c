@@ -76,15 +76,22 @@ static int put_job(struct store *store, const struct job_record *job)
     return put_record(store, STORE_PUT_JOB, &store_jobs, job) != 0 ? -1 : put_spec(store, job);
 }
 
+static void append_placed(json_t *to, const struct placed_rank *ranks, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct placed_rank *p = &ranks[i];
+        json_array_append_new(to, json_pack("[I,s,I,I,I,I,I]", (json_int_t)p->rank, p->node,
+                                            (json_int_t)p->slot, (json_int_t)p->tp, (json_int_t)p->pp,
+                                            (json_int_t)p->cp, (json_int_t)p->dp));
+    }
+}
+
+/* The ranks, then the spares, which have rank -1. */
 static json_t *placement_json(const struct attempt_record *a)
 {
     json_t *ranks = json_array();
-    for (size_t i = 0; i < a->world; i++) {
-        const struct placed_rank *p = &a->placement[i];
-        json_array_append_new(ranks, json_pack("[I,s,I,I,I,I,I]", (json_int_t)p->rank, p->node,
-                                               (json_int_t)p->slot, (json_int_t)p->tp, (json_int_t)p->pp,
-                                               (json_int_t)p->cp, (json_int_t)p->dp));
-    }
+    append_placed(ranks, a->placement, a->world);
+    append_placed(ranks, a->spares, a->n_spares);
     return ranks;
 }
 

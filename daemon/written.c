@@ -118,15 +118,20 @@ static void entry_drop(struct written *w, int64_t job, int64_t attempt)
     entry_free(e);
 }
 
-static uint64_t placement_hash(const struct attempt_record *a)
+static uint64_t placed_hash(uint64_t h, const struct placed_rank *ranks, size_t n)
 {
-    uint64_t h = hash_int(HASH_START, (int64_t)a->world);
-    for (size_t i = 0; i < a->world; i++) {
-        const struct placed_rank *p = &a->placement[i];
+    h = hash_int(h, (int64_t)n);
+    for (size_t i = 0; i < n; i++) {
+        const struct placed_rank *p = &ranks[i];
         const int64_t numbers[] = {p->rank, p->slot, p->tp, p->pp, p->cp, p->dp};
         h = hash_str(hash_bytes(h, numbers, sizeof(numbers)), p->node);
     }
     return h;
+}
+
+static uint64_t placement_hash(const struct attempt_record *a)
+{
+    return placed_hash(placed_hash(HASH_START, a->placement, a->world), a->spares, a->n_spares);
 }
 
 bool written_placement_changes(struct written *w, const struct attempt_record *attempt)

@@ -38,6 +38,7 @@ static void make_token(struct core *core, char token[33])
 static void take_slots(struct core *core, struct attempt *a)
 {
     a->job->current = a;
+    attempt_hold(core, a);
     for (size_t i = 0; i < a->r.n_nodes; i++)
         node_host(core, a->seats[i].node, a, i);
 }
@@ -54,14 +55,18 @@ static void announce(struct core *core, struct attempt *a)
                one ? "" : last);
 }
 
-struct attempt *attempt_new(struct core *core, struct job *job, struct placed_rank *placement)
+struct attempt *attempt_new(struct core *core, struct job *job, struct placed_rank *placement,
+                            struct placed_rank *spares, size_t n_spares)
 {
+    keep_end(core, job);
     struct attempt *a = make(job);
     a->r.job = job->r.id;
     a->r.number = ++job->r.attempt;
     a->r.reason = str_dup("");
     a->r.placement = placement;
     a->r.world = (size_t)job->r.spec->ranks;
+    a->r.spares = spares;
+    a->r.n_spares = n_spares;
     a->r.created_ms = core->t.now_ms;
     a->r.from_step = job->r.progress.checkpoint_step;
     a->r.to_step = -1;
@@ -140,6 +145,7 @@ void attempt_free(struct attempt *a)
         link_report_clear(&a->r.nodes[i].report);
     free(a->r.nodes);
     free(a->r.placement);
+    free(a->r.spares);
     free(a->r.reason);
     free(a->seats);
     free(a->by_seat);
@@ -211,23 +217,23 @@ static void send_stop(struct core *core, struct attempt *a)
         job_event(core, a->job, a->job->r.started_ms > 0 ? JOB_FAULT : JOB_UNPLACED, a->r.reason);
 }
 
-static void give_slots_back(struct core *core, struct attempt *a)
+static void leave_nodes(struct core *core, struct attempt *a)
 {
     for (size_t i = 0; i < a->r.n_nodes; i++)
         node_unhost(core, a->seats[i].node, a, i);
     a->job->current = NULL;
-    capacity_grew(core);
 }
 
 static void end(struct core *core, struct attempt *a)
 {
     a->r.ended_ms = core->t.now_ms;
-    give_slots_back(core, a);
+    leave_nodes(core, a);
     event_note(core, of_attempt(a, "attempt_ended"), "attempt %lld ended (%s) after %lld.%03lld s",
                (long long)a->r.number, attempt_outcome_name(a->r.outcome),
                (long long)((a->r.ended_ms - a->r.created_ms) / 1000),
                (long long)((a->r.ended_ms - a->r.created_ms) % 1000));
     job_attempt_ended(core, a->job, a);
+    keep_slots(core, a->job, a);
 }
 
 static void complete(struct core *core, struct attempt *a)

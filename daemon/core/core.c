@@ -16,6 +16,9 @@ void core_config_defaults(struct core_config *config)
         .settle_ms = 10000,
         .prepare_timeout_ms = 15000,
         .checkpoint_wait_ms = 30000,
+        .keep_ms = 600000,
+        .failures_per_node_day = 6.5e-3, /* RSC-1 in Kokolis et al. 2024, arXiv 2410.21680 */
+        .repair_days = 0.5,
     };
 }
 
@@ -135,6 +138,8 @@ void core_turn(struct core *core, struct core_time t)
     core->t = t;
     excuse_stall(core);
     nodes_settle_check(core);
+    if (!core->loaded)
+        keep_after_load(core);
     timers_run(core->timers, t.mono_ms, core);
     examine(core);
     schedule(core);

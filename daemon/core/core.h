@@ -22,6 +22,8 @@ struct core_config {
         settle_ms; /* after a start: nodes stay `unknown`, nothing is evicted, until they reported or this passed (10,000) */
     int64_t prepare_timeout_ms; /* 15,000: a node that is not ready by then is replaced */
     int64_t checkpoint_wait_ms; /* 30,000: how long a drain without deadline waits for the asked checkpoint */
+    int64_t keep_ms;            /* 600,000: how long a job that starts again keeps the slots it had */
+    double failures_per_node_day, repair_days; /* 6.5e-3 and 0.5: for `spares: auto` */
 };
 void core_config_defaults(struct core_config *config);
 

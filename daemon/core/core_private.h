@@ -36,6 +36,9 @@ struct attempt {
     int64_t go_ms, last_step_ms; /* UTC; 0 = not yet or not known */
     int64_t speaker;             /* rank whose STEP counts, -1 = none yet */
     int64_t last_durable;        /* step, -1 = none */
+    bool holds;                  /* its slots and spares are taken on their nodes */
+    struct link_map_node
+        *map; /* who runs where, shared by the orders of all nodes; built when first asked for */
 };
 
 struct avoided {
@@ -48,6 +51,8 @@ struct job {
     struct attempt **attempts;
     size_t n_attempts;
     struct attempt *current; /* the one attempt not ended, or NULL */
+    struct attempt *kept;    /* an ended attempt whose slots wait for the next one (keep.c), or NULL */
+    int64_t keep_until_mono_ms;
     struct avoided *avoided; /* nodes that could not prepare it */
     size_t n_avoided;
     char *directory;   /* absolute checkpoint directory, or NULL */
@@ -154,7 +159,9 @@ struct attempt *job_newest(const struct job *job);
 bool job_stop_wanted(const struct job *job);
 
 /* ---- attempts.c ---- */
-struct attempt *attempt_new(struct core *core, struct job *job, struct placed_rank *placement);
+/* Takes placement (job's ranks) and spares (may be NULL) over; gives up what the job kept. */
+struct attempt *attempt_new(struct core *core, struct job *job, struct placed_rank *placement,
+                            struct placed_rank *spares, size_t n_spares);
 void attempt_load(struct core *core, struct job *job, struct attempt_record *record);
 void attempt_free(struct attempt *attempt);
 struct attempt *attempt_find(const struct job *job, int64_t number);
@@ -164,6 +171,16 @@ void attempt_examine(struct core *core, struct attempt *attempt);
 void attempt_stop(struct core *core, struct attempt *attempt, enum attempt_outcome outcome, const char *why);
 bool attempt_kills(const struct attempt *attempt); /* SIGKILL at once instead of SIGTERM and grace */
 void attempt_check_deadline(struct core *core, struct attempt *attempt);
+
+/* ---- keep.c: slots between two attempts of a job ---- */
+void attempt_hold(struct core *core,
+                  struct attempt *attempt); /* its slots and spares are its own from now on */
+void attempt_release(struct core *core, struct attempt *attempt);           /* and free again */
+void keep_slots(struct core *core, struct job *job, struct attempt *ended); /* for the job's next attempt */
+void keep_end(struct core *core, struct job *job);
+void keep_after_load(struct core *core);
+/* Slots that the job keeps, as placed (fresh array of *n). */
+struct placed_rank *keep_list(const struct core *core, const struct job *job, size_t *n);
 
 /* ---- seats.c ---- */
 void attempt_seats(struct core *core,
@@ -200,6 +217,8 @@ struct node *node_find(const struct core *core, const char *name);
 struct node *node_get(struct core *core, const char *name); /* makes an unknown one */
 void node_load(struct core *core, struct node_record *record);
 void node_free(struct node *node);
+/* owner NULL = free. memory: bytes that go with the slot. Nothing happens when the slot is another's. */
+void node_own(struct node *node, int64_t slot, struct attempt *from, struct attempt *to, int64_t memory);
 void node_event(struct core *core, struct node *node, enum node_event event, const char *reason);
 void node_host(struct core *core, struct node *node, struct attempt *attempt, size_t seat);
 void node_unhost(struct core *core, struct node *node, struct attempt *attempt, size_t seat);
@@ -234,6 +253,8 @@ void capacity_grew(struct core *core);
 void schedule(struct core *core);
 /* What is free now; borrows the nodes' names. */
 struct placement_view *core_view(const struct core *core);
+/* How many spare nodes the job asks for. n_nodes: of its placement. */
+int64_t spares_wanted(const struct core *core, const struct job_spec *spec, size_t n_nodes);
 
 /* ---- core.c ---- */
 uint64_t core_random(struct core *core);

@@ -120,6 +120,8 @@ void job_rearm(struct core *core, struct job *job)
             due = sooner(due, sooner(job->current->due_mono_ms, drain_due(core, job->current)));
         for (size_t i = 0; i < job->n_avoided; i++)
             due = sooner(due, job->avoided[i].until_mono_ms);
+        if (job->kept)
+            due = sooner(due, job->keep_until_mono_ms);
         if (job->waiting && job->r.not_before_ms > core->t.now_ms)
             due = sooner(due, core_mono_of(core, job->r.not_before_ms));
     }
@@ -153,6 +155,8 @@ static void job_due(void *ctx, void *owner)
     struct core *core = ctx;
     struct job *job = owner;
     forgive_nodes(core, job);
+    if (job->kept && job->keep_until_mono_ms <= core->t.mono_ms)
+        keep_end(core, job);
     core->schedule_dirty = core->schedule_dirty || job->waiting;
     if (time_limit_due(core, job) <= core->t.mono_ms)
         reach_time_limit(core, job);
@@ -170,6 +174,7 @@ static void finish(struct core *core, struct job *job)
     job->r.ended_ms = core->t.now_ms;
     job->r.not_before_ms = 0;
     queue_remove(core, job);
+    keep_end(core, job);
     if (job->directory && idmap_get(core->job_by_directory, job->directory) == job)
         idmap_remove(core->job_by_directory, job->directory);
 }
@@ -200,8 +205,10 @@ void job_event(struct core *core, struct job *job, enum job_event event, const c
     job_set_reason(core, job, "%s", reason);
     if (row.action == JOB_QUEUE)
         queue_add(core, job);
-    if (row.action == JOB_SET_ASIDE)
+    if (row.action == JOB_SET_ASIDE) {
         queue_remove(core, job);
+        keep_end(core, job);
+    }
     if (row.action == JOB_FINISH)
         finish(core, job);
     if (changed)
@@ -370,6 +377,7 @@ static void obey(struct core *core, struct job *job, enum job_action action, con
         break;
     case JOB_DO_REQUEUE:
         job->r.not_before_ms = 0;
+        keep_end(core, job);
         if (job->current)
             attempt_stop(core, job->current, OUTCOME_PREEMPTED, why);
         job_event(core, job, JOB_WAIT, why);

@@ -109,7 +109,7 @@ void node_set_reason(struct core *core, struct node *node, const char *text)
 
 /* ---- slots ---- */
 
-static void own_slot(struct node *node, int64_t slot, struct attempt *owner)
+void node_own(struct node *node, int64_t slot, struct attempt *from, struct attempt *to, int64_t memory)
 {
     if (slot < 0)
         return;
@@ -119,24 +119,17 @@ static void own_slot(struct node *node, int64_t slot, struct attempt *owner)
         while (node->n_owners <= at)
             node->owners[node->n_owners++] = NULL;
     }
-    node->n_owned += (owner != NULL) - (node->owners[at] != NULL);
-    node->owners[at] = owner;
-}
-
-static void own_seat(struct node *node, struct attempt *a, size_t seat, struct attempt *owner)
-{
-    const struct seat *s = &a->seats[seat];
-    for (size_t i = 0; i < s->n_ranks; i++)
-        own_slot(node, a->r.placement[a->by_seat[s->first + i]].slot, owner);
-    int64_t memory = a->job->r.spec->memory * (int64_t)s->n_ranks;
-    node->held_memory += owner ? memory : -memory;
+    if (node->owners[at] != from)
+        return;
+    node->n_owned += (to != NULL) - (from != NULL);
+    node->held_memory += to ? memory : -memory;
+    node->owners[at] = to;
 }
 
 void node_host(struct core *core, struct node *node, struct attempt *a, size_t seat)
 {
     node->hosted = mem_one_more(node->hosted, node->n_hosted, &node->hosted_room, sizeof(*node->hosted));
     node->hosted[node->n_hosted++] = (struct hosted){.attempt = a, .seat = seat};
-    own_seat(node, a, seat, a);
     mark_orders(core, node);
 }
 
@@ -187,7 +180,6 @@ void node_unhost(struct core *core, struct node *node, struct attempt *a, size_t
     if (i == node->n_hosted)
         return;
     node->hosted[i] = node->hosted[--node->n_hosted];
-    own_seat(node, a, seat, NULL);
     if (!a->r.nodes[seat].reported || !report_final(&a->r.nodes[seat].report))
         stale_add(node, a->r.job, a->r.number); /* the node is down, but its processes may live on */
     mark_orders(core, node);

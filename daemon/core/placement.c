@@ -311,14 +311,8 @@ void placement_cost(const struct placement_view *view, const struct job_spec *sp
 }
 
 enum placement_result placement_find(const struct placement_view *view, const struct job_spec *spec,
-                                     int64_t n_spares, struct placed_rank *ranks,
-                                     struct placed_rank **spare_slots, size_t *n_spare_slots, struct err *why)
+                                     struct placed_rank *ranks, struct err *why)
 {
-    (void)n_spares;
-    if (spare_slots) {
-        *spare_slots = NULL;
-        *n_spare_slots = 0;
-    }
     if (view->n_nodes == 0) {
         err_set(why, "waits for nodes: none has joined the cluster yet");
         return PLACEMENT_CAPACITY;
@@ -334,11 +328,48 @@ enum placement_result placement_find(const struct placement_view *view, const st
     return waits ? PLACEMENT_CAPACITY : PLACEMENT_NEVER;
 }
 
+static int by_node_name(const void *x, const void *y)
+{
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
+}
+
+size_t placement_nodes(const struct placed_rank *ranks, size_t n)
+{
+    size_t nodes = 0;
+    const char **names = mem_zero(n + 1, sizeof(*names));
+    for (size_t i = 0; i < n; i++)
+        names[i] = ranks[i].node;
+    qsort(names, n, sizeof(*names), by_node_name);
+    for (size_t i = 0; i < n; i++)
+        nodes += i == 0 || strcmp(names[i - 1], names[i]) != 0;
+    free(names);
+    return nodes;
+}
+
+struct placed_rank *placement_spares(const struct placement_view *view, const struct job_spec *spec,
+                                     const struct placed_rank *ranks, int64_t wanted, size_t *n)
+{
+    (void)view;
+    (void)spec;
+    (void)ranks;
+    (void)wanted;
+    *n = 0;
+    return NULL;
+}
+
+static bool slot_free(const struct placement_node *node, int64_t slot)
+{
+    for (size_t i = 0; i < node->n_free; i++)
+        if (node->free_slots[i] == slot)
+            return true;
+    return false;
+}
+
 static bool stays(const struct placement_view *view, const struct placed_rank *r)
 {
     for (size_t i = 0; i < view->n_nodes; i++)
         if (strcmp(view->nodes[i].name, r->node) == 0)
-            return view->nodes[i].usable;
+            return view->nodes[i].usable && slot_free(&view->nodes[i], r->slot);
     return false;
 }
 

@@ -56,17 +56,23 @@ void placement_cost(const struct placement_view *view, const struct job_spec *sp
                     const struct placed_rank *ranks, struct placement_cost *out);
 
 /* A new placement. Fills ranks[0..spec->ranks-1] (caller's array) with the cheapest that there is, of equals the one that leaves the
- * largest whole domains free. spares: n_spares whole seats (slots that can take over the fullest node of the job, each on one
- * node) in the pods of the job, nearest first: spare k's slots are appended to *spare_slots (rank -1, fresh array, caller frees;
- * may be NULL when n_spares is 0). Spares that cannot be had are left out: the job starts without. On any other result than OK
- * `why` has the sentence; it holds no counts of what is free now, so it does not change with every slot. */
+ * largest whole domains free. On any other result than OK `why` has the sentence; it holds no counts of what is free now, so it
+ * does not change with every slot. */
 enum placement_result placement_find(const struct placement_view *view, const struct job_spec *spec,
-                                     int64_t n_spares, struct placed_rank *ranks,
-                                     struct placed_rank **spare_slots, size_t *n_spare_slots,
-                                     struct err *why);
+                                     struct placed_rank *ranks, struct err *why);
 
-/* As placement_find, but keeps every rank of `old` (world entries) whose node is usable where it is, and moves only the others: onto the
- * job's spares first, else to the cheapest free slots. The slots of kept ranks and the spares must be in the view as free.
+/* Spares for a job that was just placed on `ranks` (already taken from the view): up to `wanted` whole seats, each on one node, with as
+ * many slots as the job's fullest node, in the pods of the job, nearest first; fewer when there are not so many. Fresh array
+ * of *n slots (rank -1, coordinates 0; those of one seat stand together); the caller frees it. The view is not changed. */
+struct placed_rank *placement_spares(const struct placement_view *view, const struct job_spec *spec,
+                                     const struct placed_rank *ranks, int64_t wanted, size_t *n);
+
+/* How many nodes the ranks are on. */
+size_t placement_nodes(const struct placed_rank *ranks, size_t n);
+
+/* As placement_find, but keeps every rank of `old` (world entries) whose node is usable and whose slot is free in the view where it is, and moves
+ * only the others: onto the job's spares (as far as they are free in the view) first, else to the cheapest free slots. So give the view
+ * back what the job holds before.
  * Fails (any other result, nothing else done) when the moved ranks fit nowhere within required borders: then place anew. */
 enum placement_result placement_repair(const struct placement_view *view, const struct job_spec *spec,
                                        const struct placed_rank *old, const struct placed_rank *spares,

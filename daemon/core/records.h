@@ -54,6 +54,7 @@ struct job_record {
     int exit_code;              /* of that rank; -1 = none */
 };
 
+/* An attempt that ended long ago may come without its details (placement, spares and nodes empty): the store has them. */
 struct attempt_record {
     int64_t job, number;
     enum attempt_state state;
@@ -62,6 +63,8 @@ struct attempt_record {
     char token[33];                /* fencing secret of the attempt */
     struct placed_rank *placement; /* world entries, by rank */
     size_t world;
+    struct placed_rank *spares; /* slots held for a repair, rank -1; those of one node stand together */
+    size_t n_spares;
     int64_t created_ms, running_ms, failed_ms, ended_ms; /* failed_ms: first sign of trouble */
     int64_t from_step, to_step;                          /* resumed at, newest step seen; -1 unknown */
     struct lost_time lost;                               /* lost before this attempt trained again */

@@ -205,12 +205,24 @@ static void misfit(struct core *core, struct job *job, const char *why)
                    node->r.name, said[0] ? ": " : "", said, why);
 }
 
-static void start(struct core *core, struct job *job, struct placed_rank *ranks)
+/* Where a job goes: its ranks and its spares. */
+struct seating {
+    struct placed_rank *ranks, *spares;
+    size_t n_spares;
+};
+
+static void seating_free(struct seating *s)
+{
+    free(s->ranks);
+    free(s->spares);
+}
+
+static void start(struct core *core, struct job *job, const struct seating *s)
 {
     job->waiting = false;
     job->r.not_before_ms = 0;
     job->r.progress.phase[0] = '\0';
-    struct attempt *a = attempt_new(core, job, ranks);
+    struct attempt *a = attempt_new(core, job, s->ranks, s->spares, s->n_spares);
     struct err why;
     err_set(&why, "waits for %zu node%s to get ready", a->r.n_nodes, a->r.n_nodes == 1 ? "" : "s");
     job_event(core, job, JOB_PLACED, why.text);
@@ -222,26 +234,82 @@ static bool may_try(const struct core *core, const struct job *job)
            !(job->kept_out && job->fit_version == core->fit_version);
 }
 
+int64_t spares_wanted(const struct core *core, const struct job_spec *spec, size_t n_nodes)
+{
+    if (spec->placement.spares != JOB_SPARES_AUTO)
+        return spec->placement.spares;
+    return placement_spares_auto((int64_t)n_nodes, core->config.failures_per_node_day,
+                                 core->config.repair_days);
+}
+
+/* Ranks stay where they are as far as their nodes are usable; spares that are left stay spares. */
+static enum placement_result repair(const struct round *r, const struct job *job, struct seating *s,
+                                    struct err *why)
+{
+    const struct attempt_record *old = &job->kept->r;
+    return placement_repair(r->view, job->r.spec, old->placement, old->spares, old->n_spares, s->ranks, why);
+}
+
+static enum placement_result seat_job(const struct round *r, const struct job *job, struct seating *s,
+                                      struct err *why)
+{
+    s->ranks = mem_zero((size_t)job->r.spec->ranks, sizeof(*s->ranks));
+    if (job->kept && repair(r, job, s, why) == PLACEMENT_OK)
+        return PLACEMENT_OK;
+    return placement_find(r->view, job->r.spec, s->ranks, why);
+}
+
+/* After its ranks were taken from the view: spare nodes for them. A job that cannot have them starts without. */
+static void seat_spares(const struct core *core, struct round *r, const struct job *job, struct seating *s)
+{
+    const struct job_spec *spec = job->r.spec;
+    int64_t wanted = spec->placement.spares == 0
+                         ? 0
+                         : spares_wanted(core, spec, placement_nodes(s->ranks, (size_t)spec->ranks));
+    if (wanted == 0)
+        return;
+    s->spares = placement_spares(r->view, spec, s->ranks, wanted, &s->n_spares);
+    placement_view_take(r->view, s->spares, s->n_spares, spec->memory);
+}
+
 static void try_job(struct core *core, struct round *r, struct job *job)
 {
-    const char *known = known_misfit(r, job);
+    const char *known = job->kept ? NULL : known_misfit(r, job);
     if (known) {
         misfit(core, job, known);
         return;
     }
+    const struct job_spec *spec = job->r.spec;
     struct err why = {""};
-    struct placed_rank *ranks = mem_zero((size_t)job->r.spec->ranks, sizeof(*ranks));
+    struct seating s = {.ranks = NULL};
+    size_t n_kept = 0;
+    struct placed_rank *kept = job->kept ? keep_list(core, job, &n_kept) : NULL;
+    placement_view_give(r->view, kept, n_kept, spec->memory);
     shut_out_avoided(r, job, true);
-    enum placement_result result = placement_find(r->view, job->r.spec, 0, ranks, NULL, NULL, &why);
-    shut_out_avoided(r, job, false);
+    enum placement_result result = seat_job(r, job, &s, &why);
     if (result == PLACEMENT_OK) {
-        placement_view_take(r->view, ranks, (size_t)job->r.spec->ranks, job->r.spec->memory);
-        start(core, job, ranks);
-        return;
+        placement_view_take(r->view, s.ranks, (size_t)spec->ranks, spec->memory);
+        seat_spares(core, r, job, &s);
+        start(core, job, &s);
+    } else {
+        placement_view_take(r->view, kept, n_kept, spec->memory);
+        seating_free(&s);
+        if (!job->kept)
+            remember_misfit(r, job, why.text);
+        misfit(core, job, why.text);
     }
-    free(ranks);
-    remember_misfit(r, job, why.text);
-    misfit(core, job, why.text);
+    shut_out_avoided(r, job, false);
+    free(kept);
+}
+
+/* Jobs that keep slots go first: what they lack is little, and what they hold lies idle meanwhile. */
+static void try_all(struct core *core, struct round *r, bool keeping)
+{
+    for (size_t i = 0; i < core->queue.count; i++) {
+        struct job *job = core->queue.items[i];
+        if ((job->kept != NULL) == keeping && may_try(core, job))
+            try_job(core, r, job);
+    }
 }
 
 void schedule(struct core *core)
@@ -251,11 +319,8 @@ void schedule(struct core *core)
     core->schedule_dirty = false;
     sort_queue(core);
     struct round r = {.view = core_view(core)};
-    for (size_t i = 0; i < core->queue.count; i++) {
-        struct job *job = core->queue.items[i];
-        if (may_try(core, job))
-            try_job(core, &r, job);
-    }
+    try_all(core, &r, true);
+    try_all(core, &r, false);
     end_round(&r);
     sweep_queue(core);
 }

@@ -74,7 +74,7 @@ CREATE TABLE attempts (
   PRIMARY KEY (job, number)
 ) WITHOUT ROWID;
 
--- ranks: JSON [[rank, node, slot, tp, pp, cp, dp], ...] in rank order.
+-- ranks: JSON [[rank, node, slot, tp, pp, cp, dp], ...] in rank order; then the spares, with rank -1.
 CREATE TABLE placements (
   job    INTEGER NOT NULL,
   number INTEGER NOT NULL,

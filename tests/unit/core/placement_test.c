@@ -108,7 +108,7 @@ static void test_golden(void **state)
         struct cluster_link links[DOMAIN_COUNT];
         cluster_links_default(links);
         struct placement_view *view = placement_view_new(nodes, parse_nodes(r->nodes, nodes, names), links);
-        enum placement_result got = placement_find(view, &spec, 0, ranks, NULL, NULL, &why);
+        enum placement_result got = placement_find(view, &spec, ranks, &why);
         placement_view_free(view);
         print_placement(ranks, r->ranks, text, sizeof(text));
         const char *said = got == PLACEMENT_OK ? text : why.text;

@@ -134,6 +134,7 @@ static inline void world_drop_attempt(struct attempt_record *r)
         link_report_clear(&r->nodes[i].report);
     free(r->nodes);
     free(r->placement);
+    free(r->spares);
     free(r->reason);
     memset(r, 0, sizeof(*r));
 }
@@ -145,6 +146,9 @@ static inline void world_copy_attempt(struct attempt_record *to, const struct at
     to->reason = str_dup(from->reason);
     to->placement = mem_zero(from->world + 1, sizeof(*to->placement));
     memcpy(to->placement, from->placement, from->world * sizeof(*to->placement));
+    to->spares = mem_zero(from->n_spares + 1, sizeof(*to->spares));
+    if (from->n_spares > 0)
+        memcpy(to->spares, from->spares, from->n_spares * sizeof(*to->spares));
     to->nodes = mem_zero(from->n_nodes + 1, sizeof(*to->nodes));
     for (size_t i = 0; i < from->n_nodes; i++) {
         to->nodes[i] = from->nodes[i];

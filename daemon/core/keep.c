@@ -1,0 +1,101 @@
+/* keep: the slots that an attempt holds, and what a job keeps of them until its next attempt.
+ *
+ * A job that starts again keeps its slots and spares for a while, so that nobody takes them meanwhile and only the ranks that lost their
+ * node have to move. What is kept follows from the records alone (the newest attempt has ended, the job waits, not too long ago), so a
+ * controller that starts again keeps the same. A requeue, a hold or an end gives everything back. */
+#include <stdlib.h>
+
+#include "common/mem.h"
+#include "daemon/core/core_private.h"
+
+static void own_all(struct core *core, const struct placed_rank *ranks, size_t n, struct attempt *from,
+                    struct attempt *to, int64_t memory)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct node *node = node_find(core, ranks[i].node);
+        if (node)
+            node_own(node, ranks[i].slot, from, to, memory);
+    }
+}
+
+void attempt_hold(struct core *core, struct attempt *a)
+{
+    a->holds = true;
+    own_all(core, a->r.placement, a->r.world, NULL, a, a->job->r.spec->memory);
+    own_all(core, a->r.spares, a->r.n_spares, NULL, a, a->job->r.spec->memory);
+}
+
+void attempt_release(struct core *core, struct attempt *a)
+{
+    if (!a->holds)
+        return;
+    a->holds = false;
+    own_all(core, a->r.placement, a->r.world, a, NULL, a->job->r.spec->memory);
+    own_all(core, a->r.spares, a->r.n_spares, a, NULL, a->job->r.spec->memory);
+    capacity_grew(core);
+}
+
+/* Decides from the records alone. */
+static bool keeps(const struct core *core, const struct job *job, const struct attempt *ended)
+{
+    enum attempt_outcome o = ended->r.outcome;
+    return job->waiting && !job->current && o != OUTCOME_PREEMPTED && o != OUTCOME_CANCELLED &&
+           ended->r.placement && ended->r.ended_ms + core->config.keep_ms > core->t.now_ms;
+}
+
+void keep_slots(struct core *core, struct job *job, struct attempt *ended)
+{
+    if (!keeps(core, job, ended)) {
+        attempt_release(core, ended);
+        return;
+    }
+    job->kept = ended;
+    job->keep_until_mono_ms = core_mono_of(core, ended->r.ended_ms + core->config.keep_ms);
+    core->schedule_dirty = true;
+    job_rearm(core, job);
+}
+
+void keep_end(struct core *core, struct job *job)
+{
+    if (!job->kept)
+        return;
+    struct attempt *a = job->kept;
+    job->kept = NULL;
+    attempt_release(core, a);
+}
+
+/* Only once every live attempt has its slots: what they hold is not to be kept by another. */
+void keep_after_load(struct core *core)
+{
+    core->loaded = true;
+    for (size_t i = 0; i < core->jobs.count; i++) {
+        struct job *job = core->jobs.items[i];
+        struct attempt *newest = job_newest(job);
+        if (!newest || job->current || job->kept || !keeps(core, job, newest))
+            continue;
+        attempt_hold(core, newest);
+        keep_slots(core, job, newest);
+    }
+}
+
+static size_t list_held(const struct core *core, const struct attempt *a, const struct placed_rank *ranks,
+                        size_t n, struct placed_rank *out)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct node *node = node_find(core, ranks[i].node);
+        size_t at = (size_t)ranks[i].slot;
+        if (node && at < node->n_owners && node->owners[at] == a)
+            out[held++] = ranks[i];
+    }
+    return held;
+}
+
+struct placed_rank *keep_list(const struct core *core, const struct job *job, size_t *n)
+{
+    const struct attempt *a = job->kept;
+    struct placed_rank *out = mem_zero(a->r.world + a->r.n_spares + 1, sizeof(*out));
+    *n = list_held(core, a, a->r.placement, a->r.world, out);
+    *n += list_held(core, a, a->r.spares, a->r.n_spares, out + *n);
+    return out;
+}
