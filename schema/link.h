@@ -45,6 +45,7 @@ struct link_order {
     size_t n_ranks;
     struct link_map_node *map; /* from go on; else n_map 0 */
     size_t n_map;
+    bool map_borrowed; /* the map belongs to somebody else and outlives the order */
 };
 
 struct link_rank {
@@ -90,6 +91,7 @@ struct link_progress {
 json_t *link_order_encode(const struct link_order *order, const char *type_or_null);
 int link_order_decode(const json_t *obj, struct link_order *out, struct err *err);
 void link_order_clear(struct link_order *order);
+void link_map_free(struct link_map_node *map, size_t n_map); /* takes NULL */
 
 json_t *link_report_encode(const struct link_report *report, const char *type_or_null);
 int link_report_decode(const json_t *obj, struct link_report *out, struct err *err);

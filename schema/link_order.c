@@ -302,6 +302,16 @@ static void free_strings(char **strings, size_t count)
     free(strings);
 }
 
+void link_map_free(struct link_map_node *map, size_t n_map)
+{
+    for (size_t i = 0; map && i < n_map; i++) {
+        free(map[i].node);
+        free(map[i].addr);
+        free(map[i].ranks);
+    }
+    free(map);
+}
+
 void link_order_clear(struct link_order *order)
 {
     char *texts[] = {order->token, order->name,   order->user,  order->cwd,
@@ -312,11 +322,7 @@ void link_order_clear(struct link_order *order)
     free_strings(order->env_keys, order->n_env);
     free_strings(order->env_values, order->n_env);
     free(order->ranks);
-    for (size_t i = 0; i < order->n_map; i++) {
-        free(order->map[i].node);
-        free(order->map[i].addr);
-        free(order->map[i].ranks);
-    }
-    free(order->map);
+    if (!order->map_borrowed)
+        link_map_free(order->map, order->n_map);
     memset(order, 0, sizeof *order);
 }

@@ -11,7 +11,8 @@
 #include "daemon/core/core_private.h"
 #include "daemon/core/recovery.h"
 
-enum { LAUNCH_PATIENCE = 4 }; /* times prepare_timeout_ms from `go` until all ranks run */
+enum { DETAILED_ATTEMPTS = 8 }; /* of a job, the newest: the others lose placement and reports in memory */
+enum { LAUNCH_PATIENCE = 4 };   /* times prepare_timeout_ms from `go` until all ranks run */
 
 static struct event_of of_attempt(const struct attempt *a, const char *kind)
 {
@@ -55,6 +56,40 @@ static void announce(struct core *core, struct attempt *a)
                one ? "" : last);
 }
 
+static void drop_map(struct attempt *a)
+{
+    link_map_free(a->map, a->r.n_nodes);
+    a->map = NULL;
+}
+
+/* Placement and reports: megabytes in a large job. */
+static void drop_details(struct attempt *a)
+{
+    drop_map(a);
+    for (size_t i = 0; i < a->r.n_nodes; i++)
+        link_report_clear(&a->r.nodes[i].report);
+    free(a->r.nodes);
+    free(a->r.placement);
+    free(a->r.spares);
+    free(a->seats);
+    free(a->by_seat);
+    a->r.nodes = NULL;
+    a->r.placement = a->r.spares = NULL;
+    a->seats = NULL;
+    a->by_seat = NULL;
+    a->r.n_nodes = a->r.world = a->r.n_spares = 0;
+}
+
+/* A job that restarts for weeks would fill the memory with attempts nobody asks about. */
+static void trim_attempts(struct job *job)
+{
+    for (size_t i = 0; i + DETAILED_ATTEMPTS < job->n_attempts; i++) {
+        struct attempt *a = job->attempts[i];
+        if (a->r.state == ATTEMPT_ENDED && !a->dirty && !a->examine && a != job->kept)
+            drop_details(a);
+    }
+}
+
 struct attempt *attempt_new(struct core *core, struct job *job, struct placed_rank *placement,
                             struct placed_rank *spares, size_t n_spares)
 {
@@ -78,6 +113,7 @@ struct attempt *attempt_new(struct core *core, struct job *job, struct placed_ra
     mark_attempt(core, a);
     mark_all_orders(core, a);
     announce(core, a);
+    trim_attempts(job);
     return a;
 }
 
@@ -136,19 +172,14 @@ void attempt_load(struct core *core, struct job *job, struct attempt_record *rec
     bool this_life = job->r.started_ms > 0 && (a->r.ended_ms == 0 || a->r.ended_ms >= job->r.started_ms);
     if (this_life && a->r.to_step > job->high_step)
         job->high_step = a->r.to_step;
+    trim_attempts(job);
     job_rearm(core, job);
 }
 
 void attempt_free(struct attempt *a)
 {
-    for (size_t i = 0; i < a->r.n_nodes; i++)
-        link_report_clear(&a->r.nodes[i].report);
-    free(a->r.nodes);
-    free(a->r.placement);
-    free(a->r.spares);
+    drop_details(a);
     free(a->r.reason);
-    free(a->seats);
-    free(a->by_seat);
     free(a);
 }
 
@@ -228,6 +259,7 @@ static void end(struct core *core, struct attempt *a)
 {
     a->r.ended_ms = core->t.now_ms;
     leave_nodes(core, a);
+    drop_map(a);
     event_note(core, of_attempt(a, "attempt_ended"), "attempt %lld ended (%s) after %lld.%03lld s",
                (long long)a->r.number, attempt_outcome_name(a->r.outcome),
                (long long)((a->r.ended_ms - a->r.created_ms) / 1000),

@@ -126,7 +126,8 @@ double core_job_ettr(const struct core *core, int64_t id, int64_t now_ms);
  * how many. For the bundled runtime by its rules of retention; another program's list is left as it is. */
 size_t core_checkpoints_kept(const struct core *core, int64_t job, struct checkpoint_record *list, size_t n);
 
-/* The full set of orders this node should be carrying out (fresh array; each order to be cleared, the array freed). */
+/* The full set of orders this node should be carrying out (fresh array; each order to be cleared, the array freed, both before the next
+ * call that changes the core: maps are borrowed). */
 size_t core_node_orders(const struct core *core, const char *name, struct link_order **orders);
 
 #endif

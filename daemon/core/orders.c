@@ -1,4 +1,4 @@
-/* orders: what a node is to carry out, built from the records when asked for; nothing about it is kept.
+/* orders: what a node is to carry out, built from the records when asked for; only the map of an attempt is kept while it runs.
  *
  * A node keeps its order until the whole attempt has ended, also when its own ranks are done: its shim still serves the tree. */
 #include <stdlib.h>
@@ -65,12 +65,17 @@ static void fill_map_node(struct link_map_node *m, const struct attempt *a, size
         m->ranks[i] = a->by_seat[s->first + i];
 }
 
-static void fill_map(struct link_order *o, const struct attempt *a)
+/* One map serves the orders of all nodes: what it says is settled before the first of them may go. */
+static void lend_map(struct link_order *o, struct attempt *a)
 {
     o->n_map = a->r.n_nodes;
-    o->map = mem_zero(o->n_map + 1, sizeof(*o->map));
-    for (size_t i = 0; i < o->n_map; i++)
-        fill_map_node(&o->map[i], a, i);
+    o->map_borrowed = true;
+    if (!a->map) {
+        a->map = mem_zero(o->n_map + 1, sizeof(*o->map));
+        for (size_t i = 0; i < o->n_map; i++)
+            fill_map_node(&a->map[i], a, i);
+    }
+    o->map = a->map;
 }
 
 static void fill_texts(struct link_order *o, const struct attempt *a, const struct node *node)
@@ -88,7 +93,7 @@ static void fill_texts(struct link_order *o, const struct attempt *a, const stru
     o->gid = job->gid;
 }
 
-static void fill_order(struct link_order *o, const struct attempt *a, size_t seat)
+static void fill_order(struct link_order *o, struct attempt *a, size_t seat)
 {
     const struct job_spec *spec = a->job->r.spec;
     *o = (struct link_order){.job = a->r.job, .attempt = a->r.number, .phase = phase_of(a)};
@@ -105,7 +110,7 @@ static void fill_order(struct link_order *o, const struct attempt *a, size_t sea
     fill_env(o, spec);
     fill_ranks(o, a, seat);
     if (o->phase == ORDER_GO)
-        fill_map(o, a);
+        lend_map(o, a);
 }
 
 static int by_job(const void *x, const void *y)
