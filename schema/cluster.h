@@ -24,8 +24,9 @@ struct cluster_link {
 struct cluster_node {
     char name[LINK_NODE_NAME_MAX + 1];
     char pod[CLUSTER_NAME_MAX + 1], rack[CLUSTER_NAME_MAX + 1];
-    char nvlink[CLUSTER_NAME_MAX +
-                1]; /* its NVLink domain when that is wider than the node; "" = the node is its own */
+    char nvlink
+        [CLUSTER_NAME_MAX +
+         1]; /* its NVLink domain when that is wider than the node, unique in its rack; "" = the node is its own */
     char device[CLUSTER_NAME_MAX +
                 1]; /* type of its devices, a name of planner/device.h, e.g. h100; "" = not said */
     bool gpu;       /* its slots are GPUs */
@@ -41,6 +42,8 @@ struct cluster_spec {
     struct cluster_link pcie, device_memory; /* of one device */
     struct cluster_node *nodes;              /* in topology order (cluster_topology_compare) */
     size_t n_nodes;
+    struct cluster_index
+        *index; /* of cluster_find; the reader makes it, in a spec made otherwise it may be NULL */
 };
 
 /* Reads and checks a cluster file; as job_spec_parse and job_spec_load. */
@@ -49,13 +52,21 @@ int cluster_spec_parse(const char *text, size_t len, const char *file, struct cl
 int cluster_spec_load(const char *path, struct cluster_spec **out, struct job_diagnostics *diagnostics);
 void cluster_spec_free(struct cluster_spec *spec);
 
+/* A spec without nodes that has the default links. */
+struct cluster_spec *cluster_spec_new(const char *name);
+/* Sorts the nodes of a spec that was filled otherwise into topology order, and makes the index. Their names must be unique. */
+void cluster_spec_finish(struct cluster_spec *spec);
+
 /* The links that hold when no file says otherwise (docs/cluster-file.md has the table with its sources). */
 void cluster_links_default(struct cluster_link links[DOMAIN_COUNT]);
 
-/* The node of that name, or NULL. O(log n) is not promised to callers in loops over jobs: O(1) by hash. */
+/* The node of that name, or NULL. O(1) by hash; one after the other in a spec without index. */
 const struct cluster_node *cluster_find(const struct cluster_spec *spec, const char *name);
 
 /* Compares names with numbers as numbers: node2 < node10, and node01 and node1 are two names. */
 int cluster_name_compare(const char *a, const char *b);
+
+/* By pod, rack, NVLink domain and name, each by cluster_name_compare. */
+int cluster_topology_compare(const struct cluster_node *a, const struct cluster_node *b);
 
 #endif

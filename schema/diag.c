@@ -19,7 +19,7 @@ struct entry {
 };
 
 struct diag {
-    const char *file;
+    const char *file, *kind;
     size_t count, kept;
     struct entry entries[KEPT_MAX];
 };
@@ -28,12 +28,23 @@ struct diag *diag_new(const char *file)
 {
     struct diag *d = mem_zero(1, sizeof *d);
     d->file = file;
+    d->kind = "job";
     return d;
 }
 
 void diag_free(struct diag *d)
 {
     free(d);
+}
+
+void diag_set_kind(struct diag *d, const char *kind)
+{
+    d->kind = kind;
+}
+
+const char *diag_kind(const struct diag *d)
+{
+    return d->kind;
 }
 
 void diag_add(struct diag *d, struct mark at, const char *fmt, ...)

@@ -1,4 +1,4 @@
-/* diag: collects what is wrong with a job file, each with its place, and hands it out in the order of the file. */
+/* diag: collects what is wrong with a file, each with its place, and hands it out in the order of the file. */
 #ifndef BELAY_SCHEMA_DIAG_H
 #define BELAY_SCHEMA_DIAG_H
 
@@ -17,6 +17,9 @@ struct diag;
 /* file: its name for messages; must outlive the collector. */
 struct diag *diag_new(const char *file);
 void diag_free(struct diag *d);
+/* What kind of file it is, for messages ("a cluster file", "name: my-cluster"): one word, not copied. "job" unless set. */
+void diag_set_kind(struct diag *d, const char *kind);
+const char *diag_kind(const struct diag *d);
 
 /* Notes a sentence without its place (which diag puts in front). */
 void diag_add(struct diag *d, struct mark at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -36,6 +36,23 @@ static const struct unit durations[] = {
     {"d", 86400000, true}, {"h", 3600000, true}, {"m", 60000, true}, {"s", 1000, true}, {"ms", 1, true},
 };
 
+/* Units of real numbers; those that are printed come first, largest first. */
+struct real_unit {
+    const char *word;
+    double factor;
+};
+
+static const struct real_unit rates[] = {
+    {"TB/s", 1e12}, {"GB/s", 1e9},      {"MB/s", 1e6},     {"kB/s", 1e3},     {"B/s", 1},
+    {"KB/s", 1e3},  {"Tb/s", 1e12 / 8}, {"Gb/s", 1e9 / 8}, {"Mb/s", 1e6 / 8}, {"kb/s", 1e3 / 8},
+};
+#define RATES_PRINTED 5
+
+static const struct real_unit latencies[] = {
+    {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"µs", 1e-6},
+};
+#define LATENCIES_PRINTED 4
+
 /* ---- what YAML 1.1 makes of a word ---- */
 
 static bool is_one_of(const char *text, const char *const *words, size_t count)
@@ -253,6 +270,42 @@ int scalar_duration(const char *text, int64_t min, int64_t max, int64_t *out_ms,
     return 0;
 }
 
+/* False unless text is a number such as 12.5 with one of the units, and the result within low..high. */
+static bool read_real_unit(const char *text, const struct real_unit *units, size_t count, double low,
+                           double high, double *out)
+{
+    const char *end = skip_digits(text);
+    if (end == text || (*end == '.' && !is_digit(end[1])))
+        return false;
+    if (*end == '.')
+        end = skip_digits(end + 1);
+    double number = strtod(text, NULL);
+    end += strspn(end, " ");
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(units[i].word, end) != 0)
+            continue;
+        *out = number * units[i].factor;
+        return *out >= low && *out <= high;
+    }
+    return false;
+}
+
+int scalar_rate(const char *text, double *out_bytes_per_s, struct err *err)
+{
+    char quoted[DIAG_QUOTE_SIZE];
+    if (read_real_unit(text, rates, COUNT(rates), 1, 1e18, out_bytes_per_s))
+        return 0;
+    return err_set(err, "must be a rate such as 450GB/s or 400Gb/s (bits), not %s", diag_quote(quoted, text));
+}
+
+int scalar_latency(const char *text, double *out_s, struct err *err)
+{
+    char quoted[DIAG_QUOTE_SIZE];
+    if (read_real_unit(text, latencies, COUNT(latencies), 0, 1000, out_s))
+        return 0;
+    return err_set(err, "must be a latency such as 100ns, 2.5us or 1ms, not %s", diag_quote(quoted, text));
+}
+
 /* ---- printing ---- */
 
 static const char *print_with_unit(char out[SCALAR_PRINT_SIZE], int64_t value, const struct unit *units,
@@ -286,4 +339,25 @@ const char *scalar_print_real(char out[SCALAR_PRINT_SIZE], double value)
             break;
     }
     return out;
+}
+
+/* In the first unit that leaves a number of at least 1, else in the last. */
+static const char *print_real_unit(char out[SCALAR_PRINT_SIZE], double value, const struct real_unit *units,
+                                   size_t count)
+{
+    size_t i = 0;
+    while (i + 1 < count && value / units[i].factor < 0.9999995) /* what %.6g prints as 1 is one */
+        i++;
+    (void)snprintf(out, SCALAR_PRINT_SIZE, "%.6g%s", value / units[i].factor, units[i].word);
+    return out;
+}
+
+const char *scalar_print_rate(char out[SCALAR_PRINT_SIZE], double bytes_per_s)
+{
+    return print_real_unit(out, bytes_per_s, rates, RATES_PRINTED);
+}
+
+const char *scalar_print_latency(char out[SCALAR_PRINT_SIZE], double seconds)
+{
+    return print_real_unit(out, seconds, latencies, LATENCIES_PRINTED);
 }

@@ -28,11 +28,18 @@ int scalar_bool(const char *text, bool *out, struct err *err);
 int scalar_size(const char *text, int64_t min, int64_t max, int64_t *out, struct err *err);
 /* 500ms, 30s, 5m, 24h, 14d, in milliseconds. */
 int scalar_duration(const char *text, int64_t min, int64_t max, int64_t *out_ms, struct err *err);
+/* 450GB/s, 12.5GB/s or 400Gb/s (bits), powers of 1000, in bytes a second, above 0. */
+int scalar_rate(const char *text, double *out_bytes_per_s, struct err *err);
+/* 100ns, 2.5us, 1ms or 1s, in seconds, from 0 to 1000 s. */
+int scalar_latency(const char *text, double *out_s, struct err *err);
 
 #define SCALAR_PRINT_SIZE 40
 /* Each prints what its reader reads back as the same value, in the largest unit that fits exactly. Returns out. */
 const char *scalar_print_size(char out[SCALAR_PRINT_SIZE], int64_t bytes);
 const char *scalar_print_duration(char out[SCALAR_PRINT_SIZE], int64_t ms);
 const char *scalar_print_real(char out[SCALAR_PRINT_SIZE], double value);
+/* These are for people, to six digits: 7.14286GB/s, 2.5us. */
+const char *scalar_print_rate(char out[SCALAR_PRINT_SIZE], double bytes_per_s);
+const char *scalar_print_latency(char out[SCALAR_PRINT_SIZE], double seconds);
 
 #endif

@@ -4,6 +4,8 @@
  * The first thing that makes the rest doubtful ends the reading; a key that is there twice does not (the first one counts). */
 #include "schema/tree.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
@@ -83,8 +85,8 @@ static struct mark mark_of_offset(const struct builder *b, size_t offset)
 static int check_size(struct builder *b)
 {
     if (b->len > JOB_FILE_MAX) {
-        diag_add(b->diag, mark_of_offset(b, 0), "the file has %zu bytes; a job file has at most %u (1 MiB)",
-                 b->len, JOB_FILE_MAX);
+        diag_add(b->diag, mark_of_offset(b, 0), "the file has %zu bytes; a %s file has at most %u (1 MiB)",
+                 b->len, diag_kind(b->diag), JOB_FILE_MAX);
         return -1;
     }
     return 0;
@@ -110,7 +112,8 @@ static int check_bytes(struct builder *b)
             continue;
         }
         if (byte == 0)
-            diag_add(b->diag, mark_of_offset(b, at), "NUL byte; a job file is text, is this another file?");
+            diag_add(b->diag, mark_of_offset(b, at), "NUL byte; a %s file is text, is this another file?",
+                     diag_kind(b->diag));
         else if (n == 0)
             diag_add(b->diag, mark_of_offset(b, at), "byte 0x%02x is not UTF-8; save the file as UTF-8",
                      byte);
@@ -178,8 +181,16 @@ static int next_event(struct builder *b, yaml_event_t *event)
 
 static struct tree_node *build(struct builder *b, const yaml_event_t *event);
 
-static int refuse(struct builder *b, const yaml_event_t *event, const char *what)
+static int refuse(struct builder *b, const yaml_event_t *event, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int refuse(struct builder *b, const yaml_event_t *event, const char *fmt, ...)
 {
+    char what[256];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
     diag_add(b->diag, mark_of(b, event->start_mark), "%s", what);
     return -1;
 }
@@ -189,11 +200,13 @@ static int check_decorations(struct builder *b, const yaml_event_t *event, const
 {
     if (anchor)
         return refuse(b, event,
-                      "anchors (&name) are not allowed in a job file; write the value out where it is used");
+                      "anchors (&name) are not allowed in a %s file; write the value out where it is used",
+                      diag_kind(b->diag));
     if (tag)
-        return refuse(b, event, "tags (!name) are not allowed in a job file; leave the tag away");
+        return refuse(b, event, "tags (!name) are not allowed in a %s file; leave the tag away",
+                      diag_kind(b->diag));
     if (++b->nodes > NODES_MAX)
-        return refuse(b, event, "more than 20000 values; a job file is never that large");
+        return refuse(b, event, "more than 20000 values; a %s file is never that large", diag_kind(b->diag));
     return 0;
 }
 
@@ -219,7 +232,8 @@ static int check_key(struct builder *b, const struct tree_node *mapping, const s
         return -1;
     }
     if (key->plain && strcmp(key->text, "<<") == 0) {
-        diag_add(b->diag, key->at, "merge keys (<<) are not allowed in a job file; write the fields out");
+        diag_add(b->diag, key->at, "merge keys (<<) are not allowed in a %s file; write the fields out",
+                 diag_kind(b->diag));
         return -1;
     }
     if (mapping->n_items >= 2 * KEYS_MAX) {
@@ -295,7 +309,7 @@ static struct tree_node *build_collection(struct builder *b, const yaml_event_t 
     if (check_decorations(b, event, anchor, tag) < 0)
         return NULL;
     if (b->depth == DEPTH_MAX) {
-        (void)refuse(b, event, "nested more than 16 deep; a job file never is");
+        (void)refuse(b, event, "nested more than 16 deep; a %s file never is", diag_kind(b->diag));
         return NULL;
     }
     struct tree_node *node = tree_node_new(kind, mark_of(b, event->start_mark), NULL);
@@ -322,7 +336,8 @@ static struct tree_node *build(struct builder *b, const yaml_event_t *event)
     case YAML_MAPPING_START_EVENT:
         return build_collection(b, event, TREE_MAPPING);
     case YAML_ALIAS_EVENT:
-        (void)refuse(b, event, "aliases (*name) are not allowed in a job file; write the value out");
+        (void)refuse(b, event, "aliases (*name) are not allowed in a %s file; write the value out",
+                     diag_kind(b->diag));
         return NULL;
     default:
         (void)refuse(b, event, "unexpected end of the document");
@@ -343,7 +358,8 @@ static int begin_document(struct builder *b)
         if (type == YAML_DOCUMENT_START_EVENT)
             return 0;
         if (type == YAML_STREAM_END_EVENT) {
-            diag_add(b->diag, at, "the file is empty; a job file begins with  name: my-job");
+            const char *kind = diag_kind(b->diag);
+            diag_add(b->diag, at, "the file is empty; a %s file begins with  name: my-%s", kind, kind);
             return -1;
         }
     }
@@ -358,7 +374,8 @@ static int end_document(struct builder *b)
             return -1;
         yaml_event_type_t type = event.type;
         int rc = type == YAML_DOCUMENT_START_EVENT
-                     ? refuse(b, &event, "a second document begins here (---); one file holds one job")
+                     ? refuse(b, &event, "a second document begins here (---); one file holds one %s",
+                              diag_kind(b->diag))
                      : 0;
         yaml_event_delete(&event);
         if (rc < 0 || type == YAML_STREAM_END_EVENT)

@@ -5,11 +5,11 @@
  * A job never mixes nodes with and without GPUs: with `device: auto` GPU nodes are tried first. */
 #include "daemon/core/placement.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
+#include "schema/cluster.h"
 
 /* How much of a node may be counted on: what is free now, what usable nodes have in all, or what the whole cluster has. */
 enum view { VIEW_FREE, VIEW_USABLE, VIEW_ALL };
@@ -28,46 +28,9 @@ struct search {
     int64_t unit; /* ranks that must share a node */
 };
 
-static size_t digits(const char *s)
-{
-    size_t n = 0;
-    while (isdigit((unsigned char)s[n]))
-        n++;
-    return n;
-}
-
-/* Compares the numbers at the front of a and b: shorter without leading zeros is less. */
-static int compare_numbers(const char **a, const char **b)
-{
-    while (**a == '0' && isdigit((unsigned char)(*a)[1]))
-        (*a)++;
-    while (**b == '0' && isdigit((unsigned char)(*b)[1]))
-        (*b)++;
-    size_t na = digits(*a), nb = digits(*b);
-    int c = na != nb ? (na < nb ? -1 : 1) : strncmp(*a, *b, na);
-    *a += na;
-    *b += nb;
-    return c;
-}
-
 int placement_name_compare(const char *a, const char *b)
 {
-    const char *x = a, *y = b;
-    while (*x && *y) {
-        if (isdigit((unsigned char)*x) && isdigit((unsigned char)*y)) {
-            int c = compare_numbers(&x, &y);
-            if (c != 0)
-                return c;
-        } else if (*x != *y) {
-            return (unsigned char)*x < (unsigned char)*y ? -1 : 1;
-        } else {
-            x++;
-            y++;
-        }
-    }
-    if (*x || *y)
-        return *x ? 1 : -1;
-    return strcmp(a, b); /* node01 and node1 are two names */
+    return cluster_name_compare(a, b);
 }
 
 static int compare_nodes(const struct placement_node *a, const struct placement_node *b)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schema/cluster.h"
 #include "schema/job.h"
 #include "schema/link.h"
 
@@ -60,6 +61,35 @@ static inline bool fuzz_job(const uint8_t *data, size_t size)
         fuzz_job_again(spec);
     job_spec_free(spec);
     free(text);
+    return rc == 0;
+}
+
+/* ---- clusters ---- */
+
+static inline void fuzz_cluster_node(const struct cluster_spec *spec, size_t i)
+{
+    const struct cluster_node *node = &spec->nodes[i];
+    fuzz_must(i == 0 || cluster_topology_compare(node - 1, node) < 0, "nodes are not in topology order");
+    fuzz_must(cluster_find(spec, node->name) == node, "a node cannot be found");
+    fuzz_must(node->pod[0] && node->rack[0], "a node without a place");
+    fuzz_must(node->slots >= 1 && node->taken >= 0 && node->taken <= node->slots, "slots that cannot be");
+}
+
+/* True when the text is a cluster. */
+static inline bool fuzz_cluster(const uint8_t *data, size_t size)
+{
+    static struct job_diagnostics d;
+    struct cluster_spec *spec = NULL;
+    int rc = cluster_spec_parse((const char *)data, size, "fuzz.yaml", &spec, &d);
+    fuzz_must((rc == 0) == (spec != NULL), "result and spec disagree");
+    fuzz_must((rc == 0) == (d.count == 0), "result and diagnostics disagree");
+    for (size_t i = 0; i < d.count && i < JOB_DIAGNOSTICS_MAX; i++)
+        fuzz_must(strncmp(d.text[i], "fuzz.yaml:", 10) == 0, "a sentence without a place");
+    for (size_t i = 0; spec && i < spec->n_nodes; i++)
+        fuzz_cluster_node(spec, i);
+    for (size_t i = 1; spec && i < DOMAIN_COUNT; i++)
+        fuzz_must(spec->links[i].bytes_per_s <= spec->links[i - 1].bytes_per_s, "a wider link is faster");
+    cluster_spec_free(spec);
     return rc == 0;
 }
 

@@ -1,4 +1,4 @@
-/* Seeded mutations of good job files and messages: never a crash, always either a result or a sentence. `make fuzz` searches
+/* Seeded mutations of good job files, cluster files and messages: never a crash, always either a result or a sentence. `make fuzz` searches
  * longer, with libFuzzer; this runs each time and always the same. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +22,13 @@ static const char *const link_samples[] = {
     "tests/fuzz/seeds/link/report.json",
     "tests/fuzz/seeds/link/inventory.json",
     "tests/fuzz/seeds/link/progress.json",
+};
+
+static const char *const cluster_samples[] = {
+    "tests/topologies/two-racks.yaml",
+    "tests/topologies/nvl72.yaml",
+    "tests/topologies/ragged.yaml",
+    "tests/topologies/half-drained.yaml",
 };
 
 /* Pieces that mean something to a reader of YAML or JSON. */
@@ -200,9 +207,18 @@ static void mutated_messages_give_a_result_or_a_sentence(void **state)
     assert_in_range(accepted, CASES / 50, CASES);
 }
 
+static void mutated_clusters_give_a_result_or_a_sentence(void **state)
+{
+    (void)state;
+    random_state = 3;
+    size_t accepted = run_cases(cluster_samples, COUNT(cluster_samples), fuzz_cluster);
+    assert_in_range(accepted, CASES / 50, CASES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mutated_clusters_give_a_result_or_a_sentence),
         cmocka_unit_test(mutated_jobs_give_a_result_or_a_sentence),
         cmocka_unit_test(mutated_messages_give_a_result_or_a_sentence),
     };

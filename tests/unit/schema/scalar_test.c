@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "schema/scalar.h"
@@ -117,6 +118,56 @@ static void sizes_and_durations_have_units(void **state)
     }
 }
 
+static void rates_and_latencies_have_units(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word;
+        double rate, latency; /* -1: refused */
+    } rows[] = {
+        {"450GB/s", 450e9, -1},
+        {"400Gb/s", 50e9, -1},
+        {"7.143 GB/s", 7.143e9, -1},
+        {"3TB/s", 3e12, -1},
+        {"1B/s", 1, -1},
+        {"0GB/s", -1, -1},
+        {"-1GB/s", -1, -1},
+        {"1.GB/s", -1, -1},
+        {".5GB/s", -1, -1},
+        {"1e3GB/s", -1, -1},
+        {"9GB", -1, -1},
+        {"infGB/s", -1, -1},
+        {"450", -1, -1},
+        {"9999999999TB/s", -1, -1},
+        {"100ns", -1, 100e-9},
+        {"2.5us", -1, 2.5e-6},
+        {"2.5µs", -1, 2.5e-6},
+        {"1ms", -1, 1e-3},
+        {"0s", -1, 0},
+        {"1001s", -1, -1},
+        {"5", -1, -1},
+        {"", -1, -1},
+        {"us", -1, -1},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        double rate = 0, latency = 0;
+        int rate_rc = scalar_rate(rows[i].word, &rate, NULL);
+        int latency_rc = scalar_latency(rows[i].word, &latency, NULL);
+        if (rate_rc != (rows[i].rate < 0 ? -1 : 0) || latency_rc != (rows[i].latency < 0 ? -1 : 0))
+            fail_msg("\"%s\": %d %d", rows[i].word, rate_rc, latency_rc);
+        assert_true(rate_rc < 0 || fabs(rate - rows[i].rate) <= 1e-12 * rate);
+        assert_true(latency_rc < 0 || fabs(latency - rows[i].latency) <= 1e-12 * latency);
+    }
+    char word[SCALAR_PRINT_SIZE];
+    assert_string_equal(scalar_print_rate(word, 50e9), "50GB/s");
+    assert_string_equal(scalar_print_rate(word, 50e9 / 7), "7.14286GB/s");
+    assert_string_equal(scalar_print_rate(word, 3e12), "3TB/s");
+    assert_string_equal(scalar_print_rate(word, 0.5), "0.5B/s");
+    assert_string_equal(scalar_print_latency(word, 2.5e-6), "2.5us");
+    assert_string_equal(scalar_print_latency(word, 100e-9), "100ns");
+    assert_string_equal(scalar_print_latency(word, 0), "0ns");
+}
+
 static void printed_values_read_back(void **state)
 {
     (void)state;
@@ -163,6 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_are_classified_as_yaml_does),
         cmocka_unit_test(sizes_and_durations_have_units),
+        cmocka_unit_test(rates_and_latencies_have_units),
         cmocka_unit_test(printed_values_read_back),
         cmocka_unit_test(whole_numbers_stay_within_their_range),
     };
