@@ -75,6 +75,7 @@ bool exchange_owner_only(struct exchange *x, const struct job_record *job, const
 void exchange_answer(struct exchange *x);
 
 /* The tables of handlers, each ended by a row without path. */
-extern const struct route rest_job_routes[], rest_node_routes[], rest_cluster_routes[], rest_log_routes[];
+extern const struct route rest_job_routes[], rest_node_routes[], rest_cluster_routes[], rest_log_routes[],
+    rest_explain_routes[];
 
 #endif

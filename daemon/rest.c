@@ -364,7 +364,7 @@ static bool path_matches(struct exchange *x, const char *pattern, const char *pa
 static void set_route(struct exchange *x, enum evhttp_cmd_type method, const char *path)
 {
     static const struct route *const tables[] = {rest_cluster_routes, rest_job_routes, rest_node_routes,
-                                                 rest_log_routes};
+                                                 rest_log_routes, rest_explain_routes};
     bool other_method = false;
     for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
         for (const struct route *route = tables[t]; route->path; route++) {

@@ -8,62 +8,28 @@
 #include "common/jsonx.h"
 #include "common/mem.h"
 #include "daemon/exchange.h"
+#include "daemon/rest_jobfile.h"
 #include "daemon/view.h"
 
 #define KEY_MAX  128
-#define SETS_MAX 256
 #define PATH_LEN 4096
 
 /* ---- POST /v1/jobs ---- */
 
 struct submission {
-    const char *spec, *file, *cwd, *key;
-    const char **sets;
-    size_t n_sets;
+    const char *cwd, *key;
 };
-
-static int read_sets(const json_t *body, struct submission *s, struct err *err)
-{
-    const json_t *list = json_object_get(body, "set"), *item;
-    size_t i;
-    if (!list || json_is_null(list))
-        return 0;
-    if (!json_is_array(list) || json_array_size(list) > SETS_MAX)
-        return err_set(err, "\"set\" must be an array of at most %d strings", SETS_MAX);
-    s->sets = mem_zero(json_array_size(list) + 1, sizeof(*s->sets));
-    json_array_foreach(list, i, item)
-    {
-        if (!json_is_string(item))
-            return err_set(err, "\"set\" must hold strings like \"train.steps=40\"");
-        s->sets[s->n_sets++] = json_string_value(item);
-    }
-    return 0;
-}
 
 static int read_submission(const json_t *body, struct submission *s, struct err *err)
 {
-    s->file = jsonx_str_or(body, "file", "job.yaml");
     s->key = jsonx_str_or(body, "key", NULL);
-    if (jsonx_str(body, "spec", &s->spec, err) != 0 || jsonx_str(body, "cwd", &s->cwd, err) != 0)
+    if (jsonx_str(body, "cwd", &s->cwd, err) != 0)
         return -1;
     if (s->cwd[0] != '/' || strlen(s->cwd) >= PATH_LEN)
         return err_set(err, "\"cwd\" must be an absolute path of less than %d bytes", PATH_LEN);
     if (s->key && (!s->key[0] || strlen(s->key) > KEY_MAX))
         return err_set(err, "\"key\" must have 1 to %d bytes", KEY_MAX);
-    return read_sets(body, s, err);
-}
-
-static void refuse_diagnostics(struct exchange *x, const struct job_diagnostics *d)
-{
-    json_t *list = json_array();
-    size_t kept = d->count < JOB_DIAGNOSTICS_MAX ? d->count : JOB_DIAGNOSTICS_MAX;
-    for (size_t i = 0; i < kept; i++) {
-        json_t *text = json_string(d->text[i]);
-        json_array_append_new(list, text ? text : json_string("(a message about bytes that are not UTF-8)"));
-    }
-    x->reply = json_object();
-    jsonx_set(x->reply, "diagnostics", list);
-    exchange_refuse(x, 400, "%s", kept ? d->text[0] : "the job file is not valid");
+    return 0;
 }
 
 static void submit_spec(struct exchange *x, const struct submission *s, struct job_spec *spec)
@@ -80,18 +46,17 @@ static void submit_spec(struct exchange *x, const struct submission *s, struct j
 
 static void submit(struct exchange *x)
 {
-    static struct job_diagnostics diagnostics; /* 10 KiB, and one thread: kept off the stack */
     struct submission s = {0};
-    struct job_spec *spec = NULL;
     struct err err = {0};
-    diagnostics.count = 0;
-    if (read_submission(x->body, &s, &err) != 0)
-        exchange_refuse(x, 400, "%s", err.text);
-    else if (job_spec_parse(s.spec, strlen(s.spec), s.file, s.sets, s.n_sets, &spec, &diagnostics) != 0)
-        refuse_diagnostics(x, &diagnostics);
-    else
+    struct job_spec *spec = rest_jobfile_read(x, false);
+    if (!spec)
+        return;
+    if (read_submission(x->body, &s, &err) == 0) {
         submit_spec(x, &s, spec);
-    free(s.sets);
+        return;
+    }
+    job_spec_free(spec);
+    exchange_refuse(x, 400, "%s", err.text);
 }
 
 static enum exchange_next render_submitted(struct exchange *x)

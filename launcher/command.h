@@ -15,6 +15,8 @@ enum cli_exit {
     CLI_UNREACHABLE = 3, /* no belayd, or it does not answer */
     CLI_NO_SUCH = 4,
     CLI_REFUSED = 5,
+    CLI_WOULD_WAIT = 6, /* plan: not now */
+    CLI_NEVER = 7,      /* plan: not in this cluster */
 };
 
 struct command {
@@ -29,7 +31,8 @@ struct command {
 
 extern const struct command command_up, command_down, command_validate, command_submit, command_run,
     command_status, command_describe, command_logs, command_events, command_cancel, command_hold,
-    command_release, command_requeue, command_nodes, command_drain, command_undrain, command_checkpoints;
+    command_release, command_requeue, command_nodes, command_drain, command_undrain, command_checkpoints,
+    command_why;
 
 /* Prints "belay: sentence" on stderr and returns code, so that `return cli_fail(CLI_USAGE, "…")` reads well. */
 int cli_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -35,6 +35,12 @@ POST /v1/jobs| {"spec":"a\u0000b","cwd":"/tmp"} | 400 .*not JSON
 POST /v1/jobs| {oops | 400 \{"error":"the body is not JSON: line 1, column
 POST /v1/jobs|| 400 .*spec
 POST /v1/jobs| @3000000 | (413|-1)
+GET /v1/jobs/1/why|| 200 \{"verdict":"capacity","sentence":"waits for nodes: none has joined the cluster yet","need":\{"ranks":2,
+GET /v1/jobs/99/why|| 404 .*no job 99
+POST /v1/plan| {"spec":"$spec"} | 200 \{"verdict":"capacity",
+POST /v1/plan| {"spec":"nam: x\n"} | 400 \{"diagnostics":
+POST /v1/plan| {"set":[]} | 400 .*spec
+GET /v1/plan|| 405
 GET /v1/jobs|| 200 \[\{"id":1,.*\},\{"id":2,.*\}\]\$
 GET /v1/jobs?state=pending|| 200 \[\{"id":1,.*"id":2
 GET /v1/jobs?state=running|| 200 \[\]\$

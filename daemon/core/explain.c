@@ -1,0 +1,471 @@
+/* explain: see explain.h. The verdict is computed anew each time; nothing of it is kept. */
+#include "daemon/core/explain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "daemon/core/core_private.h"
+
+enum { BLOCKERS_MAX = 20, NAMES_MAX = 5 };
+
+/* Somebody who holds slots. */
+struct holder {
+    int64_t job, until_ms; /* INT64_MAX = no limit */
+    const char *name, *user;
+    struct placed_rank *ranks;
+    size_t n;
+    int64_t memory;
+    bool needed; /* its slots are among those that would let the job start */
+};
+
+struct inquiry {
+    const struct job_spec *spec;
+    struct placement_view *view;
+    struct holder *holders; /* soonest end first */
+    size_t n_holders;
+    const char **idle; /* nodes out of service */
+    size_t n_idle;
+    struct placed_rank *ranks; /* room for spec->ranks */
+    struct verdict *out;
+};
+
+static enum placement_result ask(const struct inquiry *q, const struct job_spec *spec, struct err *why)
+{
+    struct err ignored;
+    return placement_find(q->view, spec, q->ranks, why ? why : &ignored);
+}
+
+/* ---- what would change it ---- */
+
+static void add_change(struct verdict *v, char *text)
+{
+    v->changes = mem_grow(v->changes, v->n_changes + 1, sizeof(*v->changes));
+    v->changes[v->n_changes++] = text;
+}
+
+static char *list_names(const char *const *names, size_t n)
+{
+    char *text = str_dup("");
+    for (size_t i = 0; i < n && i < NAMES_MAX; i++) {
+        char *longer = str_printf("%s%s%s", text, i ? ", " : "", names[i]);
+        free(text);
+        text = longer;
+    }
+    if (n <= NAMES_MAX)
+        return text;
+    char *longer = str_printf("%s and %zu more", text, n - NAMES_MAX);
+    free(text);
+    return longer;
+}
+
+static void set_idle_usable(const struct inquiry *q, bool usable)
+{
+    for (size_t i = 0; i < q->n_idle; i++)
+        placement_view_usable(q->view, q->idle[i], usable);
+}
+
+static void try_all_nodes(const struct inquiry *q)
+{
+    if (q->n_idle == 0)
+        return;
+    set_idle_usable(q, true);
+    if (ask(q, q->spec, NULL) == PLACEMENT_OK) {
+        char *names = list_names(q->idle, q->n_idle);
+        add_change(q->out, str_printf("with %s back in service it would start now", names));
+        free(names);
+    }
+    set_idle_usable(q, false);
+}
+
+static bool dp_divides(const struct job_spec *spec, int64_t dp)
+{
+    if ((dp * spec->cp) % spec->ep != 0)
+        return false;
+    return !spec->is_train || spec->train.batch_global % (spec->train.batch_micro * dp) == 0;
+}
+
+/* The largest smaller data parallelism that fits now. */
+static void try_smaller(const struct inquiry *q, const struct placement_room *room)
+{
+    struct job_spec smaller = *q->spec;
+    int64_t replica = q->spec->ranks / q->spec->dp, most = room->fits / replica;
+    for (int64_t dp = most < q->spec->dp ? most : q->spec->dp - 1; dp >= 1; dp--) {
+        if (!dp_divides(q->spec, dp))
+            continue;
+        smaller.dp = dp;
+        smaller.ranks = replica * dp;
+        if (ask(q, &smaller, NULL) != PLACEMENT_OK)
+            continue;
+        if (q->spec->is_train)
+            add_change(q->out,
+                       str_printf("with parallel.dp %lld instead of %lld it would start now, on %lld ranks",
+                                  (long long)dp, (long long)q->spec->dp, (long long)smaller.ranks));
+        else
+            add_change(q->out, str_printf("with %lld ranks it would start now", (long long)smaller.ranks));
+        return;
+    }
+}
+
+static void try_without_border(const struct inquiry *q, const struct job_spec *spec, int64_t size,
+                               struct job_border *border, const char *axis)
+{
+    if (size <= 1 || !border->required || border->within == DOMAIN_CLUSTER)
+        return;
+    enum job_domain within = border->within;
+    border->required = false;
+    border->within = DOMAIN_CLUSTER;
+    if (ask(q, spec, NULL) == PLACEMENT_OK)
+        add_change(q->out, str_printf("with placement.%s {required: false} it would start now, spread wider "
+                                      "than a %s",
+                                      axis, job_domain_name(within)));
+    border->required = true;
+    border->within = within;
+}
+
+static void try_borders(const struct inquiry *q)
+{
+    struct job_spec loose = *q->spec;
+    try_without_border(q, &loose, loose.tp, &loose.placement.tp, "tp");
+    try_without_border(q, &loose, loose.cp, &loose.placement.cp, "cp");
+    try_without_border(q, &loose, loose.pp, &loose.placement.pp, "pp");
+    try_without_border(q, &loose, loose.ep, &loose.placement.ep, "ep");
+    try_without_border(q, &loose, loose.dp, &loose.placement.dp, "dp");
+}
+
+static void find_changes(const struct inquiry *q, const struct placement_room *room)
+{
+    try_all_nodes(q);
+    try_borders(q);
+    try_smaller(q, room);
+}
+
+/* ---- who blocks ---- */
+
+static int by_end(const void *x, const void *y)
+{
+    const struct holder *a = x, *b = y;
+    if (a->until_ms != b->until_ms)
+        return a->until_ms < b->until_ms ? -1 : 1;
+    return a->job < b->job ? -1 : a->job > b->job;
+}
+
+static void give(const struct inquiry *q, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        placement_view_give(q->view, q->holders[i].ranks, q->holders[i].n, q->holders[i].memory);
+}
+
+static void take(const struct inquiry *q, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        placement_view_take(q->view, q->holders[i].ranks, q->holders[i].n, q->holders[i].memory);
+}
+
+/* The smallest number of holders, soonest end first, whose slots would let it start; n_holders + 1 when all do not suffice. */
+static size_t count_needed(const struct inquiry *q)
+{
+    size_t low = 0, high = q->n_holders + 1; /* with `low` it does not fit */
+    while (high - low > 1) {
+        size_t mid = low + (high - low) / 2;
+        give(q, 0, mid);
+        bool fits = ask(q, q->spec, NULL) == PLACEMENT_OK;
+        take(q, 0, mid);
+        if (fits)
+            high = mid;
+        else
+            low = mid;
+    }
+    return high;
+}
+
+static void add_blocker(struct verdict *v, const struct holder *h)
+{
+    v->blockers = mem_grow(v->blockers, v->n_blockers + 1, sizeof(*v->blockers));
+    v->blockers[v->n_blockers++] =
+        (struct verdict_blocker){.job = h->job,
+                                 .name = str_dup(h->name),
+                                 .user = str_dup(h->user),
+                                 .slots = (int64_t)h->n,
+                                 .until_ms = h->until_ms == INT64_MAX ? 0 : h->until_ms};
+}
+
+/* Of the first n, those whose slots are needed: one by one, is it enough without? Leaves the view as it was. */
+static void keep_needed(const struct inquiry *q, size_t n)
+{
+    bool thorough = n <= BLOCKERS_MAX;
+    give(q, 0, n);
+    for (size_t i = 0; i < n; i++) {
+        take(q, i, i + 1);
+        q->holders[i].needed = !thorough || ask(q, q->spec, NULL) != PLACEMENT_OK;
+        if (q->holders[i].needed)
+            give(q, i, i + 1);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (q->holders[i].needed)
+            take(q, i, i + 1);
+}
+
+static void find_blockers(const struct inquiry *q)
+{
+    size_t n = count_needed(q);
+    if (n > q->n_holders)
+        return;
+    keep_needed(q, n);
+    for (size_t i = 0; i < n && q->out->n_blockers < BLOCKERS_MAX; i++)
+        if (q->holders[i].needed)
+            add_blocker(q->out, &q->holders[i]);
+    int64_t last = q->holders[n - 1].until_ms;
+    q->out->starts_ms = last == INT64_MAX ? 0 : last;
+}
+
+/* ---- the verdict ---- */
+
+static void need_borders(const struct job_spec *spec, struct verdict *v)
+{
+    const struct {
+        const struct job_border *border;
+        int64_t size;
+        const char *what;
+    } all[] = {{&spec->placement.tp, spec->tp, "TP"},
+               {&spec->placement.cp, spec->cp, "CP"},
+               {&spec->placement.pp, spec->pp, "PP"},
+               {&spec->placement.ep, spec->ep, "EP"},
+               {&spec->placement.dp, spec->dp, "DP"}};
+    v->need_borders = str_dup("");
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (all[i].size <= 1 || !all[i].border->required || all[i].border->within == DOMAIN_CLUSTER)
+            continue;
+        char *longer =
+            str_printf("%s%seach %s group within a %s", v->need_borders, v->need_borders[0] ? ", " : "",
+                       all[i].what, job_domain_name(all[i].border->within));
+        free(v->need_borders);
+        v->need_borders = longer;
+    }
+    bool together = spec->placement.tp.required && spec->placement.tp.within == DOMAIN_NODE;
+    v->need_group = together ? spec->tp : 1;
+}
+
+static json_t *placement_json(const struct placed_rank *ranks, int64_t n)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < n; i++) {
+        const struct placed_rank *p = &ranks[i];
+        json_array_append_new(list,
+                              json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I}", "rank", (json_int_t)p->rank, "node",
+                                        p->node, "slot", (json_int_t)p->slot, "tp", (json_int_t)p->tp, "pp",
+                                        (json_int_t)p->pp, "cp", (json_int_t)p->cp, "dp", (json_int_t)p->dp));
+    }
+    return list;
+}
+
+static json_t *cost_json(const struct placement_cost *cost, const struct job_spec *spec)
+{
+    struct traffic traffic;
+    json_t *axes = json_array();
+    traffic_of(spec, &traffic);
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        if (traffic.axis[a].size <= 1)
+            continue;
+        json_array_append_new(axes,
+                              json_pack("{s:s,s:s,s:f}", "axis", axis_name((enum axis)a), "level",
+                                        job_domain_name(cost->level[a]), "seconds", cost->axis_seconds[a]));
+    }
+    return json_pack("{s:f,s:f,s:o}", "seconds", cost->seconds, "top_bytes", cost->top_bytes, "axes", axes);
+}
+
+static void tell_start(const struct inquiry *q)
+{
+    struct placement_cost cost;
+    struct verdict *v = q->out;
+    size_t nodes = placement_nodes(q->ranks, (size_t)q->spec->ranks);
+    placement_cost(q->view, q->spec, q->ranks, &cost);
+    v->kind = VERDICT_NOW;
+    v->sentence = str_printf("could start now: %lld rank%s on %zu node%s", (long long)q->spec->ranks,
+                             q->spec->ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s");
+    v->placement = placement_json(q->ranks, q->spec->ranks);
+    v->cost = cost_json(&cost, q->spec);
+}
+
+static void inquire(struct inquiry *q)
+{
+    struct placement_room now, usable, all;
+    struct verdict *v = q->out;
+    struct err why = {""};
+    q->ranks = mem_zero((size_t)q->spec->ranks, sizeof(*q->ranks));
+    if (q->n_holders > 1)
+        qsort(q->holders, q->n_holders, sizeof(*q->holders), by_end);
+    placement_room(q->view, q->spec, EXTENT_FREE, &now);
+    placement_room(q->view, q->spec, EXTENT_USABLE, &usable);
+    placement_room(q->view, q->spec, EXTENT_ALL, &all);
+    v->need_ranks = q->spec->ranks;
+    v->free_slots = now.slots;
+    v->usable_slots = usable.slots;
+    v->all_slots = all.slots;
+    v->fits_ranks = now.fits;
+    need_borders(q->spec, v);
+    enum placement_result result = ask(q, q->spec, &why);
+    if (result == PLACEMENT_OK) {
+        tell_start(q);
+    } else {
+        v->kind = result == PLACEMENT_NEVER      ? VERDICT_NEVER
+                  : result == PLACEMENT_CAPACITY ? VERDICT_CAPACITY
+                                                 : VERDICT_FRAGMENTED;
+        v->sentence = str_dup(why.text);
+        if (result != PLACEMENT_NEVER)
+            find_blockers(q);
+        find_changes(q, &now);
+    }
+    free(q->ranks);
+}
+
+/* ---- in a running cluster ---- */
+
+static int64_t end_of(const struct job *job)
+{
+    int64_t limit = job->r.spec->limits.time_ms;
+    return limit > 0 && job->r.started_ms > 0 ? job->r.started_ms + limit : INT64_MAX;
+}
+
+static void add_holder(struct inquiry *q, const struct job *job)
+{
+    const struct attempt *a = job->current ? job->current : job->kept;
+    if (!a)
+        return;
+    struct holder h = {.job = job->r.id, .until_ms = end_of(job)};
+    h.name = job->r.spec->name;
+    h.user = job->r.user;
+    h.memory = job->r.spec->memory;
+    h.n = a->r.world + a->r.n_spares;
+    h.ranks = mem_zero(h.n + 1, sizeof(*h.ranks));
+    memcpy(h.ranks, a->r.placement, a->r.world * sizeof(*h.ranks));
+    if (a->r.n_spares > 0)
+        memcpy(h.ranks + a->r.world, a->r.spares, a->r.n_spares * sizeof(*h.ranks));
+    q->holders = mem_grow(q->holders, q->n_holders + 1, sizeof(*q->holders));
+    q->holders[q->n_holders++] = h;
+}
+
+/* What the asking job keeps itself blocks nobody. */
+static void open_inquiry(struct inquiry *q, const struct core *core, const struct job *asking)
+{
+    q->view = core_view(core);
+    for (size_t i = 0; i < core->jobs.count; i++)
+        if (core->jobs.items[i] != asking)
+            add_holder(q, core->jobs.items[i]);
+    q->idle = mem_zero(core->nodes.count + 1, sizeof(*q->idle));
+    for (size_t i = 0; i < core->nodes.count; i++) {
+        const struct node *node = core->nodes.items[i];
+        if (!node_usable(node))
+            q->idle[q->n_idle++] = node->r.name;
+    }
+}
+
+static void close_inquiry(struct inquiry *q)
+{
+    for (size_t i = 0; i < q->n_holders; i++)
+        free(q->holders[i].ranks);
+    free(q->holders);
+    free(q->idle);
+    placement_view_free(q->view);
+}
+
+void explain_spec(struct core *core, struct core_time t, const struct job_spec *spec, struct verdict *out)
+{
+    *out = (struct verdict){.sentence = NULL};
+    struct inquiry q = {.spec = spec, .out = out};
+    core->t = t;
+    open_inquiry(&q, core, NULL);
+    inquire(&q);
+    close_inquiry(&q);
+}
+
+/* Not a matter of slots: it is under way or over, or waits for something else. False: it is. */
+static bool other_reason(const struct core *core, const struct job *job, struct verdict *v)
+{
+    bool waits = job->waiting && !job->current;
+    if (waits && job->r.not_before_ms <= core->t.now_ms)
+        return false;
+    bool held = job->r.state == JOB_HELD;
+    v->kind = held || waits ? VERDICT_OTHER : VERDICT_RUNS;
+    v->need_borders = str_dup("");
+    v->need_ranks = job->r.spec->ranks;
+    v->need_group = 1;
+    v->sentence = str_printf("is %s: %s", job_state_name(job->r.state), job->r.reason);
+    if (held)
+        add_change(v, str_printf("belay release %lld", (long long)job->r.id));
+    if (waits)
+        v->starts_ms = job->r.not_before_ms;
+    return true;
+}
+
+int explain_job(struct core *core, struct core_time t, int64_t id, struct verdict *out)
+{
+    *out = (struct verdict){.sentence = NULL};
+    core->t = t;
+    const struct job *job = job_find(core, id);
+    if (!job)
+        return -1;
+    if (other_reason(core, job, out))
+        return 0;
+    struct inquiry q = {.spec = job->r.spec, .out = out};
+    size_t n_kept = 0;
+    open_inquiry(&q, core, job);
+    if (job->kept) {
+        struct placed_rank *kept = keep_list(core, job, &n_kept);
+        placement_view_give(q.view, kept, n_kept, job->r.spec->memory);
+        free(kept);
+    }
+    for (size_t i = 0; i < job->n_avoided; i++)
+        placement_view_usable(q.view, job->avoided[i].node->r.name, false);
+    inquire(&q);
+    if (job->n_avoided > 0 && out->kind != VERDICT_NOW) {
+        free(out->sentence);
+        out->sentence = str_dup(job->r.reason); /* names the node that refused it */
+    }
+    close_inquiry(&q);
+    return 0;
+}
+
+/* ---- in a cluster on paper ---- */
+
+static void list_free(struct placement_node *to, const struct cluster_node *from, int64_t *slots)
+{
+    *to = (struct placement_node){.name = from->name, .rack = from->rack, .pod = from->pod};
+    to->nvlink = from->nvlink;
+    to->gpu = from->gpu;
+    to->slots = from->slots;
+    to->memory = to->free_memory = from->memory;
+    to->usable = !from->drained;
+    to->free_slots = slots;
+    for (int64_t s = from->taken; s < from->slots; s++)
+        slots[to->n_free++] = s;
+}
+
+static struct placement_view *paper_view(const struct cluster_spec *cluster)
+{
+    size_t n_slots = 0;
+    for (size_t i = 0; i < cluster->n_nodes; i++)
+        n_slots += (size_t)cluster->nodes[i].slots;
+    struct placement_node *nodes = mem_zero(cluster->n_nodes + 1, sizeof(*nodes));
+    int64_t *slots = mem_zero(n_slots + 1, sizeof(*slots)), *next = slots;
+    for (size_t i = 0; i < cluster->n_nodes; i++) {
+        list_free(&nodes[i], &cluster->nodes[i], next);
+        next += cluster->nodes[i].slots;
+    }
+    struct placement_view *view = placement_view_new(nodes, cluster->n_nodes, cluster->links);
+    free(nodes);
+    free(slots);
+    return view;
+}
+
+void explain_cluster(const struct cluster_spec *cluster, const struct job_spec *spec, struct verdict *out)
+{
+    *out = (struct verdict){.sentence = NULL};
+    struct inquiry q = {.spec = spec, .out = out, .view = paper_view(cluster)};
+    q.idle = mem_zero(cluster->n_nodes + 1, sizeof(*q.idle));
+    for (size_t i = 0; i < cluster->n_nodes; i++)
+        if (cluster->nodes[i].drained)
+            q.idle[q.n_idle++] = cluster->nodes[i].name;
+    inquire(&q);
+    close_inquiry(&q);
+}
