@@ -102,7 +102,8 @@ static void try_smaller(const struct inquiry *q, const struct placement_room *ro
                        str_printf("with parallel.dp %lld instead of %lld it would start now, on %lld ranks",
                                   (long long)dp, (long long)q->spec->dp, (long long)smaller.ranks));
         else
-            add_change(q->out, str_printf("with %lld ranks it would start now", (long long)smaller.ranks));
+            add_change(q->out, str_printf("with %lld rank%s it would start now", (long long)smaller.ranks,
+                                          smaller.ranks == 1 ? "" : "s"));
         return;
     }
 }

@@ -1,0 +1,117 @@
+/* What a job keeps between two attempts: its slots are nobody else's meanwhile, and only what lost its node moves. */
+#include "tests/unit/core/world.h"
+
+#define LONG_PAUSE "restart: {max: 5, backoff: 60s}\n"
+
+static char *placement_text(const struct attempt_record *a)
+{
+    char *text = str_dup("");
+    for (size_t i = 0; i < a->world; i++) {
+        char *longer = str_printf("%s%s%s.%lld", text, i ? " " : "", a->placement[i].node,
+                                  (long long)a->placement[i].slot);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* A job of 4 ranks on 2 of 3 nodes, whose rank 1 has just failed: it pauses. */
+static struct world *pausing(int64_t *id, char **was)
+{
+    struct world *w = world_new(3, 2);
+    *id = world_run(w, 4, LONG_PAUSE);
+    world_pass(w, 300);
+    assert_job(w, *id, JOB_RUNNING);
+    *was = placement_text(world_attempt(w, *id));
+    world_exit(w, *id, 1, 1, 0, false);
+    world_pump(w);
+    world_pass(w, 1000);
+    assert_job(w, *id, JOB_RESTARTING);
+    return w;
+}
+
+static void test_nobody_takes_them(void **state)
+{
+    (void)state;
+    int64_t id;
+    char *was;
+    struct world *w = pausing(&id, &was);
+    int64_t other = world_run(w, 4, "");
+    world_pass(w, 1000);
+    assert_job(w, other, JOB_PENDING);
+    assert_int_equal(core_node_free_slots(w->core, "node0"), 0);
+    world_pass(w, 70000);
+    assert_job(w, id, JOB_RUNNING);
+    char *now = placement_text(world_attempt(w, id));
+    assert_string_equal(now, was);
+    free(now);
+    free(was);
+    world_free(w);
+}
+
+static void test_not_for_ever(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 2);
+    int64_t id = world_run(w, 6, "");
+    world_pass(w, 300);
+    struct agent *g = world_agent(w, "node2");
+    g->alive = false;
+    world_unlink(w, g);
+    world_pass(w, 8000);
+    assert_job(w, id, JOB_RESTARTING); /* its third node is down */
+    int64_t other = world_run(w, 4, "");
+    world_pass(w, 300000);
+    assert_job(w, other, JOB_PENDING);
+    world_pass(w, 400000);
+    assert_job(w, other, JOB_RUNNING);
+    assert_job(w, id, JOB_RESTARTING);
+    world_free(w);
+}
+
+static void test_wishes_give_them_back(void **state)
+{
+    (void)state;
+    static const enum core_job_verb verbs[] = {CORE_CANCEL, CORE_HOLD};
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        int64_t id;
+        char *was;
+        struct world *w = pausing(&id, &was);
+        int64_t other = world_run(w, 6, "");
+        world_verb(w, id, verbs[i]);
+        world_pass(w, 1000);
+        assert_job(w, other, JOB_RUNNING);
+        free(was);
+        world_free(w);
+    }
+}
+
+static void test_controller_restart_keeps(void **state)
+{
+    (void)state;
+    int64_t id;
+    char *was;
+    struct world *w = pausing(&id, &was);
+    world_restart(w);
+    int64_t other = world_run(w, 4, "");
+    world_pass(w, 20000);
+    assert_job(w, other, JOB_PENDING);
+    world_pass(w, 60000);
+    assert_job(w, id, JOB_RUNNING);
+    char *now = placement_text(world_attempt(w, id));
+    assert_string_equal(now, was);
+    free(now);
+    free(was);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_takes_them),
+        cmocka_unit_test(test_not_for_ever),
+        cmocka_unit_test(test_wishes_give_them_back),
+        cmocka_unit_test(test_controller_restart_keeps),
+    };
+    return cmocka_run_group_tests_name("core keep", tests, NULL, NULL);
+}
