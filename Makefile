@@ -228,13 +228,15 @@ demo:
 	@bash tools/deps.sh build
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@bash examples/demo.sh
-# tests/bench/bench_NAME.c: a measurement of its own over the runtime.
+# tests/bench/bench_NAME.c: a measurement of its own, over the runtime or the core.
 $(BUILD)/obj/tests/bench/%.o: CFLAGS_ALL += $(KERNEL_CFLAGS)
-$(BUILD)/tests/bench/%: $(BUILD)/obj/tests/bench/%.o $(call archives,runtime)
+$(BUILD)/tests/bench/%: $(BUILD)/obj/tests/bench/%.o $(sort $(call archives,runtime) $(call archives,sim))
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_runtime) -o $@
 bench-step: $(BUILD)/tests/bench/bench_train_step
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$$(nproc)} $<
+bench-turn: $(BUILD)/tests/bench/bench_turn
+	@$<
 bench: all $(TOOLS)
 	@bash tests/bench/run.sh
 MAN1 := $(wildcard packaging/man/*.1)
@@ -264,5 +266,5 @@ help:
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: all check check-run unit build-tests bench-step lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
+.PHONY: all check check-run unit build-tests bench-step bench-turn lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:

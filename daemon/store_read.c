@@ -208,7 +208,8 @@ static int load_attempt(void *ctx, sqlite3_stmt *row, struct err *err)
     struct attempt_record a = {0};
     l->attempt = &a;
     int rc = columns_read(row, &store_attempts, &a, err);
-    if (rc == 0)
+    int64_t newest = sqlite3_column_int64(row, (int)store_attempts.count);
+    if (rc == 0 && (a.state != ATTEMPT_ENDED || a.number + ATTEMPTS_DETAILED > newest))
         rc = load_attempt_parts(l, err);
     l->attempt = NULL;
     if (rc == 0) {
@@ -250,12 +251,19 @@ static int load_jobs(struct loading *l, struct err *err)
     return each_record(l->store, &joined, " ORDER BY id", load_job, l, err);
 }
 
+/* Attempts with the number of their job's newest beside them. */
+static int load_attempts(struct loading *l, struct err *err)
+{
+    struct columns joined = store_attempts;
+    joined.extra = "(SELECT attempt FROM jobs WHERE jobs.id = attempts.job)";
+    return each_record(l->store, &joined, " ORDER BY job, number", load_attempt, l, err);
+}
+
 int store_load(struct store *store, const struct store_sink *sink, void *ctx, struct err *err)
 {
     struct loading l = {.store = store, .sink = sink, .ctx = ctx, .next_job = 1, .next_event = 1};
     if (each_record(store, &store_nodes, " ORDER BY name", load_node, &l, err) != 0 ||
-        load_jobs(&l, err) != 0 ||
-        each_record(store, &store_attempts, " ORDER BY job, number", load_attempt, &l, err) != 0 ||
+        load_jobs(&l, err) != 0 || load_attempts(&l, err) != 0 ||
         each_record(store, &store_checkpoints_columns, " ORDER BY job, step", load_checkpoint, &l, err) !=
             0 ||
         each_row(store, "SELECT name, value FROM meta", load_meta, &l, err) != 0)

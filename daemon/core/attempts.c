@@ -11,8 +11,7 @@
 #include "daemon/core/core_private.h"
 #include "daemon/core/recovery.h"
 
-enum { DETAILED_ATTEMPTS = 8 }; /* of a job, the newest: the others lose placement and reports in memory */
-enum { LAUNCH_PATIENCE = 4 };   /* times prepare_timeout_ms from `go` until all ranks run */
+enum { LAUNCH_PATIENCE = 4 }; /* times prepare_timeout_ms from `go` until all ranks run */
 
 static struct event_of of_attempt(const struct attempt *a, const char *kind)
 {
@@ -83,7 +82,7 @@ static void drop_details(struct attempt *a)
 /* A job that restarts for weeks would fill the memory with attempts nobody asks about. */
 static void trim_attempts(struct job *job)
 {
-    for (size_t i = 0; i + DETAILED_ATTEMPTS < job->n_attempts; i++) {
+    for (size_t i = 0; i + ATTEMPTS_DETAILED < job->n_attempts; i++) {
         struct attempt *a = job->attempts[i];
         if (a->r.state == ATTEMPT_ENDED && !a->dirty && !a->examine && a != job->kept)
             drop_details(a);

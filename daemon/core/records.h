@@ -54,7 +54,10 @@ struct job_record {
     int exit_code;              /* of that rank; -1 = none */
 };
 
-/* An attempt that ended long ago may come without its details (placement, spares and nodes empty): the store has them. */
+/* An ended attempt that is not among the newest of its job is kept without its details (placement, spares and nodes empty), which are
+ * megabytes in a large job: the store has them. */
+#define ATTEMPTS_DETAILED 8
+
 struct attempt_record {
     int64_t job, number;
     enum attempt_state state;

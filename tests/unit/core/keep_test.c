@@ -105,13 +105,36 @@ static void test_controller_restart_keeps(void **state)
     world_free(w);
 }
 
+/* Weeks of restarts do not fill the memory: only the newest attempts keep placement and reports. */
+static void test_old_attempts_are_trimmed(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    int64_t id = world_run(w, 4, "restart: {max: 100, backoff: 0s}\n");
+    for (int i = 0; i < ATTEMPTS_DETAILED + 4; i++) {
+        world_pass(w, 500);
+        assert_job(w, id, JOB_RUNNING);
+        world_exit(w, id, 1, 1, 0, false);
+        world_pump(w);
+    }
+    world_pass(w, 500);
+    int64_t newest = world_job(w, id)->attempt;
+    assert_int_equal(newest, ATTEMPTS_DETAILED + 5);
+    for (int64_t n = 1; n <= newest; n++) {
+        const struct attempt_record *a = core_attempt(w->core, id, n);
+        assert_non_null(a);
+        assert_int_equal(a->world, n + ATTEMPTS_DETAILED > newest ? 4 : 0);
+        assert_int_equal(world_stored_attempt(w, id, n)->world, 4); /* the store has it all */
+    }
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nobody_takes_them),
-        cmocka_unit_test(test_not_for_ever),
-        cmocka_unit_test(test_wishes_give_them_back),
-        cmocka_unit_test(test_controller_restart_keeps),
+        cmocka_unit_test(test_nobody_takes_them),        cmocka_unit_test(test_not_for_ever),
+        cmocka_unit_test(test_wishes_give_them_back),    cmocka_unit_test(test_controller_restart_keeps),
+        cmocka_unit_test(test_old_attempts_are_trimmed),
     };
     return cmocka_run_group_tests_name("core keep", tests, NULL, NULL);
 }
