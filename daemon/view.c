@@ -57,6 +57,16 @@ static json_t *view_placement(const struct attempt_record *attempt)
     return list;
 }
 
+/* The nodes that are held for a repair, each once. */
+static json_t *view_spares(const struct attempt_record *attempt)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; attempt && i < attempt->n_spares; i++)
+        if (i == 0 || strcmp(attempt->spares[i - 1].node, attempt->spares[i].node) != 0)
+            json_array_append_new(list, json_string(attempt->spares[i].node));
+    return list;
+}
+
 /* ---- jobs ---- */
 
 char *view_checkpoint_directory(const struct job_record *job)
@@ -137,6 +147,7 @@ json_t *view_job(const struct core *core, const struct job_record *job, int64_t 
     jsonx_set(obj, "started", view_time(job->started_ms));
     jsonx_set(obj, "ended", view_time(job->ended_ms));
     jsonx_set(obj, "placement", view_placement(attempt));
+    jsonx_set(obj, "spares", view_spares(attempt));
     jsonx_set_real(obj, "up_s", up_seconds(job, attempt, now_ms));
     set_details(obj, job, attempt);
     return obj;
@@ -201,6 +212,7 @@ json_t *view_attempt(const struct attempt_record *a)
     set_int_or_null(obj, "to_step", a->to_step, -1);
     jsonx_set(obj, "lost", view_lost(&a->lost));
     jsonx_set(obj, "placement", view_placement(a));
+    jsonx_set(obj, "spares", view_spares(a));
     jsonx_set(obj, "ranks", view_ranks(a));
     return obj;
 }

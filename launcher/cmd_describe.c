@@ -30,23 +30,23 @@ static const struct table_column attempt_columns[] = {
     {"STARTED", false, false}, {"ENDED", false, false}, {"REASON", false, false},
 };
 
-/* "node0,node1" of an attempt's placement, each once; fresh string. Ranks of a node are neighbours. */
+/* "node0,node1" of an attempt's placement, each once; fresh string. */
 static char *nodes_of(const json_t *placement)
 {
+    json_t *seen = json_object(), *rank;
     char *all = str_dup("");
-    const char *before = "";
     size_t i;
-    json_t *rank;
     json_array_foreach(placement, i, rank)
     {
         const char *node = jsonx_str_or(rank, "node", "?");
-        if (strcmp(node, before) != 0) {
-            char *more = str_printf("%s%s%s", all, *all ? "," : "", node);
-            free(all);
-            all = more;
-        }
-        before = node;
+        if (json_object_get(seen, node))
+            continue;
+        char *more = str_printf("%s%s%s", all, *all ? "," : "", node);
+        free(all);
+        all = more;
+        json_object_set_new(seen, node, json_true());
     }
+    json_decref(seen);
     return all;
 }
 
@@ -144,6 +144,20 @@ static void rank_row(struct table *t, const json_t *place, const json_t *report)
     table_cell(t, COLOUR_NONE, "%s", jsonx_str_or(report, "why", ""));
 }
 
+static void show_spares(const json_t *spares)
+{
+    size_t i;
+    json_t *node;
+    json_array_foreach(spares, i, node)
+    {
+        char *name = text_clean(json_is_string(node) ? json_string_value(node) : "?");
+        printf("%s%s", i == 0 ? "spares: " : ", ", name);
+        free(name);
+    }
+    if (json_array_size(spares) > 0)
+        printf("\n");
+}
+
 static void show_placement(const json_t *attempt)
 {
     const json_t *placement = json_object_get(attempt, "placement");
@@ -160,6 +174,7 @@ static void show_placement(const json_t *attempt)
     }
     title("placement");
     table_show(t);
+    show_spares(json_object_get(attempt, "spares"));
     free(reports);
 }
 

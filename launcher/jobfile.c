@@ -60,8 +60,6 @@ static void tell_without_effect(const struct jobfile *f)
 {
     if (f->spec->notify_url)
         fprintf(stderr, "%s: note: notify has no effect yet; `belay events -f` tells the same\n", f->name);
-    if (f->spec->placement.spares > 0)
-        fprintf(stderr, "%s: note: placement.spares has no effect yet; no node is kept free\n", f->name);
 }
 
 int jobfile_load(const char *name, const struct args_list *sets, struct jobfile *out)
