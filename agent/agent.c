@@ -322,6 +322,7 @@ static int read_inventory(struct agent *a, struct err *err)
         return -1;
     snprintf(a->inventory.rack, sizeof a->inventory.rack, "%s", a->settings->rack);
     snprintf(a->inventory.pod, sizeof a->inventory.pod, "%s", a->settings->pod);
+    snprintf(a->inventory.nvlink, sizeof a->inventory.nvlink, "%s", a->settings->nvlink);
     return 0;
 }
 

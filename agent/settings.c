@@ -30,6 +30,7 @@ static const struct flag {
     {"slots", "BELAY_SLOTS", offsetof(struct settings, slots_text), false},
     {"rack", "BELAY_RACK", offsetof(struct settings, rack), false},
     {"pod", "BELAY_POD", offsetof(struct settings, pod), false},
+    {"nvlink", "BELAY_NVLINK", offsetof(struct settings, nvlink), false},
     {"address", "BELAY_ADDRESS", offsetof(struct settings, address), false},
 };
 #define FLAGS (sizeof flags / sizeof *flags)
@@ -50,6 +51,7 @@ const char *settings_help(void)
            "  --slots N           offer N CPU slots (default: the GPUs, else the cores)      BELAY_SLOTS\n"
            "  --rack R, --pod P   where the node stands                                      BELAY_RACK, "
            "_POD\n"
+           "  --nvlink D          its NVLink domain, if that is wider than the node          BELAY_NVLINK\n"
            "  --address A         where other nodes reach this one (default: found out)      BELAY_ADDRESS\n"
            "  --help, --version\n\n"
            "SIGTERM: exit, ranks go on. SIGINT: kill every attempt on this node, then exit; twice: exit at "
@@ -121,8 +123,8 @@ static int check_given(struct settings *s, struct err *err)
                        s->name, LINK_NODE_NAME_MAX);
     const struct link_inventory *limits = NULL;
     if (strlen(s->rack) >= sizeof limits->rack || strlen(s->pod) >= sizeof limits->pod ||
-        strlen(s->address) >= sizeof limits->address)
-        return err_set(err, "--rack, --pod and --address take at most %zu characters",
+        strlen(s->nvlink) >= sizeof limits->nvlink || strlen(s->address) >= sizeof limits->address)
+        return err_set(err, "--rack, --pod, --nvlink and --address take at most %zu characters",
                        sizeof limits->rack - 1);
     return 0;
 }

@@ -11,9 +11,9 @@ struct settings {
     char *dir, *name; /* the agent's own folder; the node's name */
     char *controller; /* HOST:PORT as given */
     char *secret_file;
-    char *rack, *pod, *address; /* "" = not given */
-    char *slots_text;           /* as given, "" = not given */
-    char *host;                 /* of controller */
+    char *rack, *pod, *nvlink, *address; /* "" = not given */
+    char *slots_text;                    /* as given, "" = not given */
+    char *host;                          /* of controller */
     int port;
     int64_t slots;      /* 0 = what the machine has */
     char *secret;       /* content of secret_file without the line end */

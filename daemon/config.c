@@ -19,7 +19,7 @@
 #define CONF_MAX (64u << 10)
 
 const char *const config_help =
-    "belayd --dir DIR [--listen HOST:PORT]\n"
+    "belayd --dir DIR [--listen HOST:PORT] [--cluster FILE]\n"
     "\n"
     "The controller of a Belay cluster: keeps its state in DIR/belayd.db, answers on the unix socket "
     "DIR/belayd.sock,\n"
@@ -29,16 +29,18 @@ const char *const config_help =
     "  --dir DIR            the cluster's folder (else $BELAY_DIR, else /var/lib/belay or "
     "$XDG_STATE_HOME/belay)\n"
     "  --listen HOST:PORT   where agents connect; port 0 takes the one of the last run, or any\n"
+    "  --cluster FILE       what the cluster is made of (docs/cluster-file.md)\n"
     "  --help, --version\n"
     "\n"
     "Settings come from flags, then BELAY_<KEY> variables, then DIR/belay.conf (key = value):\n"
-    "  listen, heartbeat_ms, suspect_after_ms, down_after_ms, settle_ms, prepare_timeout_ms, "
+    "  listen, cluster, heartbeat_ms, suspect_after_ms, down_after_ms, settle_ms, prepare_timeout_ms, "
     "checkpoint_wait_ms\n"
     "SIGTERM or SIGINT: exit; jobs go on without the controller and are found again at its next start.\n";
 
 /* Values are first collected as text, then read, so that a bad one is named with its source. */
 enum setting {
     SET_LISTEN,
+    SET_CLUSTER,
     SET_HEARTBEAT,
     SET_SUSPECT,
     SET_DOWN,
@@ -52,6 +54,7 @@ static const struct {
     const char *key, *variable;
 } settings[SETTINGS] = {
     [SET_LISTEN] = {"listen", "BELAY_LISTEN"},
+    [SET_CLUSTER] = {"cluster", "BELAY_CLUSTER"},
     [SET_HEARTBEAT] = {"heartbeat_ms", "BELAY_HEARTBEAT_MS"},
     [SET_SUSPECT] = {"suspect_after_ms", "BELAY_SUSPECT_AFTER_MS"},
     [SET_DOWN] = {"down_after_ms", "BELAY_DOWN_AFTER_MS"},
@@ -83,11 +86,10 @@ static void raw_clear(struct raw *raw)
 
 static int read_flags(struct config *c, struct raw *raw, int argc, char *const *argv, struct err *err)
 {
-    static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
-                                            {"listen", required_argument, NULL, 'l'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'v'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"dir", required_argument, NULL, 'd'},     {"listen", required_argument, NULL, 'l'},
+        {"cluster", required_argument, NULL, 'c'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0}};
     int opt;
     opterr = 0;
     optind = 1;
@@ -97,6 +99,8 @@ static int read_flags(struct config *c, struct raw *raw, int argc, char *const *
             c->dir = str_dup(optarg);
         } else if (opt == 'l') {
             raw_set(raw, SET_LISTEN, optarg, "--listen");
+        } else if (opt == 'c') {
+            raw_set(raw, SET_CLUSTER, optarg, "--cluster");
         } else if (opt == 'h' || opt == 'v') {
             *(opt == 'h' ? &c->help : &c->version) = true;
         } else {
@@ -205,6 +209,40 @@ static int take_listen(const struct raw *raw, struct config *c, struct err *err)
     return 0;
 }
 
+/* All mistakes of the file, one a line, as far as err goes. */
+static int refuse_cluster(const char *source, const struct job_diagnostics *d, struct err *err)
+{
+    struct err lines;
+    err_set(&lines, "%s: the cluster file has %zu mistake%s", source, d->count, d->count == 1 ? "" : "s");
+    for (size_t i = 0; i < d->count && i < JOB_DIAGNOSTICS_MAX; i++) {
+        struct err before = lines;
+        err_set(&lines, "%s\n%s", before.text, d->text[i]);
+    }
+    return err_set(err, "%s", lines.text);
+}
+
+/* A path in belay.conf starts from the folder of that file, as whoever starts belayd may be anywhere. */
+static char *cluster_path(const struct raw *raw, const struct config *c)
+{
+    const char *path = raw->value[SET_CLUSTER];
+    bool of_conf = strchr(raw->source[SET_CLUSTER], '/') != NULL;
+    return of_conf && path[0] != '/' ? str_printf("%s/%s", c->dir, path) : str_dup(path);
+}
+
+static int take_cluster(const struct raw *raw, struct config *c, struct err *err)
+{
+    static struct job_diagnostics diagnostics;
+    if (!raw->value[SET_CLUSTER])
+        return 0;
+    char *path = cluster_path(raw, c);
+    int rc = cluster_spec_load(path, &c->cluster, &diagnostics);
+    free(path);
+    if (rc != 0)
+        return refuse_cluster(raw->source[SET_CLUSTER], &diagnostics, err);
+    c->core.cluster = c->cluster;
+    return 0;
+}
+
 static int take_all(const struct raw *raw, struct config *c, struct err *err)
 {
     if (take_listen(raw, c, err) != 0 || take_int(raw, SET_HEARTBEAT, 10, &c->heartbeat_ms, err) != 0 ||
@@ -212,7 +250,8 @@ static int take_all(const struct raw *raw, struct config *c, struct err *err)
         take_int(raw, SET_DOWN, 1, &c->core.down_after_ms, err) != 0 ||
         take_int(raw, SET_SETTLE, 0, &c->core.settle_ms, err) != 0 ||
         take_int(raw, SET_PREPARE, 1, &c->core.prepare_timeout_ms, err) != 0 ||
-        take_int(raw, SET_CHECKPOINT, 0, &c->core.checkpoint_wait_ms, err) != 0)
+        take_int(raw, SET_CHECKPOINT, 0, &c->core.checkpoint_wait_ms, err) != 0 ||
+        take_cluster(raw, c, err) != 0)
         return -1;
     return 0;
 }
@@ -257,5 +296,6 @@ void config_clear(struct config *config)
 {
     free(config->dir);
     free(config->listen);
+    cluster_spec_free(config->cluster);
     memset(config, 0, sizeof(*config));
 }

@@ -12,6 +12,7 @@ struct config {
     char *listen; /* host of the agent link */
     int port;     /* 0 = the one of the last run if it is free, else any */
     int64_t heartbeat_ms;
+    struct cluster_spec *cluster; /* the cluster file, or NULL; core.cluster borrows it */
     struct core_config core;
     bool help, version; /* asked for: print and exit 0 */
 };

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "common/jsonx.h"
+#include "daemon/core/layout.h"
 #include "daemon/exchange.h"
 #include "daemon/view.h"
 
@@ -52,6 +53,7 @@ static enum exchange_next render_cluster(struct exchange *x)
     jsonx_set(x->reply, "jobs", job_counts(turn_core(x->turn)));
     jsonx_set(x->reply, "nodes", node_counts(turn_core(x->turn)));
     jsonx_set_str(x->reply, "dir", x->dir);
+    jsonx_set(x->reply, "topology", view_topology(layout_cluster(turn_core(x->turn))));
     return EXCHANGE_ANSWER;
 }
 

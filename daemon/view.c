@@ -352,6 +352,7 @@ json_t *view_node(const struct core *core, const struct node_record *node,
     set_int(obj, "free", core_node_free_slots(core, node->name));
     jsonx_set_str(obj, "rack", inv->rack);
     jsonx_set_str(obj, "pod", inv->pod);
+    jsonx_set_str(obj, "nvlink", inv->nvlink);
     jsonx_set(obj, "jobs", view_jobs_of_node(residents, node->name));
     jsonx_set_str(obj, "device", inv->gpu ? "gpu" : "cpu");
     jsonx_set_str(obj, "address", inv->address);
@@ -360,5 +361,41 @@ json_t *view_node(const struct core *core, const struct node_record *node,
     jsonx_set_str(obj, "version", inv->version);
     jsonx_set(obj, "heartbeat_age_ms", heartbeat_age(node, now_ms));
     jsonx_set(obj, "gpus", view_gpus(inv));
+    return obj;
+}
+
+/* ---- the cluster file ---- */
+
+static json_t *view_link(const struct cluster_link *link)
+{
+    json_t *obj = json_object();
+    jsonx_set(obj, "bytes_per_s", json_real(link->bytes_per_s));
+    jsonx_set(obj, "latency_s", json_real(link->latency_s));
+    return obj;
+}
+
+static json_t *view_links(const struct cluster_spec *spec)
+{
+    json_t *obj = json_object();
+    jsonx_set(obj, "memory", view_link(&spec->device_memory));
+    jsonx_set(obj, "pcie", view_link(&spec->pcie));
+    for (int level = 0; level < DOMAIN_COUNT; level++)
+        jsonx_set(obj, job_domain_name((enum job_domain)level), view_link(&spec->links[level]));
+    return obj;
+}
+
+json_t *view_topology(const struct cluster_spec *cluster)
+{
+    struct cluster_spec *fallback = cluster ? NULL : cluster_spec_new("");
+    const struct cluster_spec *spec = cluster ? cluster : fallback;
+    int64_t slots = 0;
+    for (size_t i = 0; i < spec->n_nodes; i++)
+        slots += spec->nodes[i].slots;
+    json_t *obj = json_object();
+    jsonx_set(obj, "name", cluster ? json_string(cluster->name) : json_null());
+    set_int(obj, "nodes", (int64_t)spec->n_nodes);
+    set_int(obj, "slots", slots);
+    jsonx_set(obj, "links", view_links(spec));
+    cluster_spec_free(fallback);
     return obj;
 }

@@ -32,6 +32,10 @@ void view_residents_free(struct view_residents *residents);
 json_t *view_node(const struct core *core, const struct node_record *node,
                   const struct view_residents *residents, int64_t now_ms);
 
+/* What the cluster file says of the cluster as a whole, {name, nodes, slots, links}; without a file (NULL) name is null and the links are
+ * those that hold then. */
+json_t *view_topology(const struct cluster_spec *cluster);
+
 /* UTC milliseconds as a string, 0 as null. */
 json_t *view_time(int64_t utc_ms);
 

@@ -12,10 +12,10 @@
 #include "launcher/table.h"
 
 static const struct table_column columns[] = {
-    {"NODE", false, false}, {"STATE", false, false}, {"FREE", true, false},    {"SLOTS", true, false},
-    {"RACK", false, false}, {"POD", false, false},   {"JOBS", false, false},   {"DEVICE", false, true},
-    {"CORES", true, true},  {"MEMORY", true, true},  {"ADDRESS", false, true}, {"VERSION", false, true},
-    {"SEEN", true, true},   {"SINCE", false, false}, {"INFO", false, false},
+    {"NODE", false, false},   {"STATE", false, false}, {"FREE", true, false},   {"SLOTS", true, false},
+    {"RACK", false, false},   {"POD", false, false},   {"NVLINK", false, true}, {"JOBS", false, false},
+    {"DEVICE", false, true},  {"CORES", true, true},   {"MEMORY", true, true},  {"ADDRESS", false, true},
+    {"VERSION", false, true}, {"SEEN", true, true},    {"SINCE", false, false}, {"INFO", false, false},
 };
 
 /* Jobs are ids, or objects with one. */
@@ -64,6 +64,7 @@ static void add_row(struct table *t, const json_t *node)
     number(t, node, "slots");
     text(t, node, "rack");
     text(t, node, "pod");
+    text(t, node, "nvlink");
     table_cell(t, COLOUR_NONE, "%s", jobs);
     text(t, node, "device");
     number(t, node, "cores");
@@ -113,6 +114,8 @@ void nodeview_block(const json_t *node)
                  (long long)jsonx_int_or(node, "free", 0));
     jobview_line(stdout, "place", COLOUR_NONE, "%s, %s", jsonx_str_or(node, "rack", "-"),
                  jsonx_str_or(node, "pod", "-"));
+    if (*jsonx_str_or(node, "nvlink", ""))
+        jobview_line(stdout, "nvlink", COLOUR_NONE, "%s", jsonx_str_or(node, "nvlink", ""));
     jobview_line(stdout, "jobs", COLOUR_NONE, "%s", jobs);
     jobview_line(stdout, "device", COLOUR_NONE, "%s", jsonx_str_or(node, "device", ""));
     jobview_line(stdout, "cores", COLOUR_NONE, "%s", format_step(jsonx_int_or(node, "cores", -1), 0, out));

@@ -170,6 +170,7 @@ json_t *link_inventory_encode(const struct link_inventory *inventory)
     jsonx_set(obj, "address", link_json_text(inventory->address));
     jsonx_set(obj, "rack", link_json_text(inventory->rack));
     jsonx_set(obj, "pod", link_json_text(inventory->pod));
+    jsonx_set(obj, "nvlink", link_json_text(inventory->nvlink));
     jsonx_set(obj, "version", link_json_text(inventory->version));
     return obj;
 }
@@ -211,6 +212,7 @@ int link_inventory_decode(const json_t *obj, struct link_inventory *out, struct 
     link_text_into(&r, "address", out->address, sizeof out->address, true);
     link_text_into(&r, "rack", out->rack, sizeof out->rack, false);
     link_text_into(&r, "pod", out->pod, sizeof out->pod, false);
+    link_text_into(&r, "nvlink", out->nvlink, sizeof out->nvlink, false);
     link_text_into(&r, "version", out->version, sizeof out->version, false);
     decode_gpus(&r, out);
     if (r.failed)

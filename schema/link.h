@@ -77,6 +77,7 @@ struct link_inventory {
     int64_t slots, cores, memory;
     bool gpu;
     char hostname[64], address[64], rack[64], pod[64], version[32];
+    char nvlink[64]; /* its NVLink domain when that is wider than the node, else "" */
     struct link_gpu *gpus;
     size_t n_gpus;
 };

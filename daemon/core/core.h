@@ -11,6 +11,7 @@
 
 #include "common/err.h"
 #include "daemon/core/records.h"
+#include "schema/cluster.h"
 
 struct core;
 
@@ -24,6 +25,7 @@ struct core_config {
     int64_t checkpoint_wait_ms; /* 30,000: how long a drain without deadline waits for the asked checkpoint */
     int64_t keep_ms;            /* 600,000: how long a job that starts again keeps the slots it had */
     double failures_per_node_day, repair_days; /* 6.5e-3 and 0.5: for `spares: auto` */
+    const struct cluster_spec *cluster;        /* the cluster file, or NULL; borrowed */
 };
 void core_config_defaults(struct core_config *config);
 

@@ -78,6 +78,7 @@ struct stale {
 struct node {
     struct node_record r;  /* first */
     char *drain_reason;    /* the admin's words, or NULL */
+    char *differs;         /* from the cluster file, in words, or NULL */
     struct hosted *hosted; /* attempts not ended that have slots here */
     size_t n_hosted, hosted_room;
     struct stale *stale; /* attempts that may still have processes here and are no longer wanted */

@@ -8,6 +8,7 @@
 
 #include "common/mem.h"
 #include "daemon/core/core_private.h"
+#include "daemon/core/layout.h"
 
 #define DETAIL_MARK " -- " /* between the admin's words and ours in a node's reason */
 
@@ -77,6 +78,8 @@ void node_load(struct core *core, struct node_record *record)
     }
     if (record->state == NODE_DOWN)
         return;
+    if (record->state == NODE_UP && record->reason[0])
+        node->differs = str_dup(record->reason); /* told already */
     node->r.state = NODE_UNKNOWN;
     node_set_reason(core, node, "has not reported since the controller started");
 }
@@ -86,6 +89,7 @@ void node_free(struct node *node)
     link_inventory_clear(&node->r.inventory);
     free(node->r.reason);
     free(node->drain_reason);
+    free(node->differs);
     free(node->hosted);
     free(node->stale);
     free(node->owners);
@@ -94,6 +98,8 @@ void node_free(struct node *node)
 
 void node_set_reason(struct core *core, struct node *node, const char *text)
 {
+    if (!text[0] && node->differs)
+        text = node->differs;
     bool both = node->drain_reason && text[0];
     char *reason = node->drain_reason
                        ? str_printf("%s%s%s", node->drain_reason, both ? DETAIL_MARK : "", text)
@@ -325,6 +331,31 @@ static void take_inventory(struct node *node, const struct link_inventory *from)
     to->gpus = gpus;
 }
 
+/* Keeps what is to be said about the node, and says it once. */
+static void note_difference(struct core *core, struct node *node, const struct layout_finding *found)
+{
+    if (strcmp(found->text.text, node->differs ? node->differs : "") == 0)
+        return;
+    free(node->differs);
+    node->differs = found->kind ? str_dup(found->text.text) : NULL;
+    if (node->r.state == NODE_UP) /* other states get their reason anew */
+        node_set_reason(core, node, "");
+    event_note(core, of_node(node, found->kind ? found->kind : "node_mismatch"), "%s %s", node->r.name,
+               found->kind ? found->text.text : "is now what the cluster file says");
+}
+
+static void lay_out(struct core *core, struct node *node)
+{
+    struct layout_finding found;
+    if (core->config.cluster) {
+        layout_apply(core->config.cluster, node->r.name, &node->r.inventory, &found);
+        note_difference(core, node, &found);
+    } else {
+        free(node->differs);
+        node->differs = NULL;
+    }
+}
+
 static const struct link_report *report_in(const struct core_hello *hello, const struct attempt *a)
 {
     for (size_t i = 0; i < hello->n_reports; i++)
@@ -389,6 +420,7 @@ void core_node_hello(struct core *core, struct core_time t, const struct core_he
     core->t = t;
     struct node *node = greet(core, hello->node);
     take_inventory(node, hello->inventory);
+    lay_out(core, node);
     text_copy(node->r.boot, sizeof(node->r.boot), hello->boot);
     node->r.connected = node->heard = true;
     node->leaving = false;

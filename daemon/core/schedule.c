@@ -92,7 +92,8 @@ static size_t list_free_slots(const struct node *node, int64_t *slots)
 static void view_node(struct placement_node *to, const struct node *node, int64_t *slots)
 {
     const struct link_inventory *i = &node->r.inventory;
-    *to = (struct placement_node){.name = node->r.name, .rack = i->rack, .pod = i->pod, .gpu = i->gpu};
+    *to = (struct placement_node){
+        .name = node->r.name, .rack = i->rack, .pod = i->pod, .nvlink = i->nvlink, .gpu = i->gpu};
     to->free_slots = slots;
     to->n_free = list_free_slots(node, slots);
     to->slots = i->slots;
@@ -114,7 +115,10 @@ struct placement_view *core_view(const struct core *core)
         next += node->r.inventory.slots;
     }
     struct cluster_link links[DOMAIN_COUNT];
-    cluster_links_default(links);
+    if (core->config.cluster)
+        memcpy(links, core->config.cluster->links, sizeof(links));
+    else
+        cluster_links_default(links);
     struct placement_view *view = placement_view_new(nodes, n_nodes, links);
     free(nodes);
     free(slots);

@@ -14,7 +14,7 @@ table() {
   done
 }
 table <<E
-GET /v1/cluster|| 200 \{"version":"[0-9.]+","pid":$belayd_pid,"started":"20..-..-..T..:..:..\....Z","jobs":\{"pending":0.*\},"nodes":\{.*\},"dir":"$dir"\}\$
+GET /v1/cluster|| 200 \{"version":"[0-9.]+","pid":$belayd_pid,"started":"20..-..-..T..:..:..\....Z","jobs":\{"pending":0.*\},"nodes":\{.*\},"dir":"$dir","topology":\{"name":null,.*\}\}\$
 POST /v1/jobs| $job | 201 \{"id":1\}\$
 POST /v1/jobs| $job | 201 \{"id":1\}\$
 POST /v1/jobs| {"spec":"$spec","cwd":"/tmp","set":["priority=7"]} | 201 \{"id":2\}\$
@@ -155,7 +155,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
   like "a deadline in the past is refused" "$(rest POST /v1/nodes/n0/drain '{"reason":"x","deadline_s":-4}')" '^400 .*deadline_s'
   like "root drains" "$(rest POST /v1/nodes/n0/drain '{"reason":"fan is loud","deadline_s":60}')" '^200 \{"name":"n0","state":"drain(ing|ed)"'
   like "... for a reason that is shown" "$(rest GET /v1/nodes/n0)" 'fan is loud'
-  want="name state reason since slots free rack pod jobs device address cores memory version heartbeat_age_ms gpus"
+  want="name state reason since slots free rack pod nvlink jobs device address cores memory version heartbeat_age_ms gpus"
   is "openapi.yaml knows the keys of a node" "$(reply_keys /v1/nodes)" "$(api_keys Node)"
   is "the keys of a node" "$(rest GET /v1/nodes | keys)" "$(xargs -n1 <<<"$want" | sort -u | xargs)"
   like "a user cannot undrain" "$(as 65533 POST /v1/nodes/n0/undrain)" '^403'

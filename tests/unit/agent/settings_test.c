@@ -109,6 +109,7 @@ static void refusals_say_what_is_wrong(void **state)
         {"--secret-file", "/nonexistent", "cannot open the secret file"},
         {"more", "words", "not understood"},
         {"--rack", "0123456789012345678901234567890123456789012345678901234567890123", "at most 63"},
+        {"--nvlink", "0123456789012345678901234567890123456789012345678901234567890123", "at most 63"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct settings s;
@@ -152,13 +153,16 @@ static void a_flag_wins_over_its_variable(void **state)
     struct err err;
     assert_int_equal(setenv("BELAY_SLOTS", "7", 1), 0);
     assert_int_equal(setenv("BELAY_RACK", "r9", 1), 0);
+    assert_int_equal(setenv("BELAY_NVLINK", "d1", 1), 0);
     assert_int_equal(read_with(&s, "h:1", "--slots", "3", &err), 0);
     assert_int_equal(s.slots, 3);
     assert_string_equal(s.rack, "r9");
+    assert_string_equal(s.nvlink, "d1");
     assert_string_equal(s.pod, "");
     settings_clear(&s);
     assert_int_equal(unsetenv("BELAY_SLOTS"), 0);
     assert_int_equal(unsetenv("BELAY_RACK"), 0);
+    assert_int_equal(unsetenv("BELAY_NVLINK"), 0);
 }
 
 int main(void)

@@ -174,6 +174,41 @@ static void test_flags(void **state)
     config_clear(&c);
 }
 
+static void write_cluster(const char *text)
+{
+    char *path = str_printf("%s/c.yaml", folder);
+    assert_int_equal(fs_write_durable(path, text, strlen(text), 0644, NULL), 0);
+    free(path);
+}
+
+static void test_cluster(void **state)
+{
+    struct config c;
+    struct err err = {0};
+    (void)state;
+    char *path = str_printf("%s/c.yaml", folder);
+    write_cluster("name: lab\npods: [{name: p, racks: r, nodes: n, devices: {type: cpu, per_node: 2}}]\n");
+    assert_int_equal(load(&c, NULL, NULL, &err), 0);
+    assert_null(c.core.cluster);
+    config_clear(&c);
+    assert_int_equal(load(&c, "--cluster", path, &err), 0);
+    assert_string_equal(c.core.cluster->name, "lab");
+    config_clear(&c);
+    write_conf("cluster = c.yaml # from the folder of belay.conf\n");
+    assert_int_equal(load(&c, NULL, NULL, &err), 0);
+    assert_string_equal(c.core.cluster->name, "lab");
+    config_clear(&c);
+    write_cluster("nam: lab\n");
+    assert_int_equal(load(&c, NULL, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "belay.conf:1: the cluster file has 2 mistakes\n"));
+    assert_non_null(strstr(err.text, "c.yaml:1:1: unknown field \"nam\"; did you mean \"name\"?"));
+    config_clear(&c);
+    assert_int_equal(load(&c, "--cluster", "/nowhere.yaml", &err), -1);
+    assert_non_null(strstr(err.text, "/nowhere.yaml:1:1: cannot open /nowhere.yaml"));
+    config_clear(&c);
+    free(path);
+}
+
 /* ---- secret ---- */
 
 static void test_secret_is_made_once(void **state)
@@ -238,6 +273,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_listen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bad_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_flags, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cluster, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_secret_is_made_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bad_secrets, set_up, tear_down),
     };

@@ -169,14 +169,37 @@ static void test_node(void **state)
     json_object_del(obj, "reason");
     json_object_del(obj, "since");
     json_object_del(obj, "free");
-    is_json(
-        obj,
-        "{\"name\":\"node1\",\"slots\":8,\"rack\":\"rack1\",\"pod\":\"pod1\",\"jobs\":[7],\"device\":\"gpu\","
-        "\"address\":\"127.0.0.1\",\"cores\":16,\"memory\":68719476736,\"version\":\"0.1.0\","
-        "\"heartbeat_age_ms\":null,\"gpus\":[{\"index\":3,\"name\":\"H200\",\"uuid\":\"GPU-1234\","
-        "\"memory\":137438953472}]}");
+    is_json(obj, "{\"name\":\"node1\",\"slots\":8,\"rack\":\"rack1\",\"pod\":\"pod1\",\"nvlink\":\"\","
+                 "\"jobs\":[7],\"device\":\"gpu\","
+                 "\"address\":\"127.0.0.1\",\"cores\":16,\"memory\":68719476736,\"version\":\"0.1.0\","
+                 "\"heartbeat_age_ms\":null,\"gpus\":[{\"index\":3,\"name\":\"H200\",\"uuid\":\"GPU-1234\","
+                 "\"memory\":137438953472}]}");
     view_residents_free(residents);
     core_free(core);
+}
+
+static void test_topology(void **state)
+{
+    struct cluster_spec *spec = cluster_spec_new("lab");
+    (void)state;
+    spec->nodes = mem_zero(2, sizeof *spec->nodes);
+    spec->n_nodes = 2;
+    spec->nodes[0].slots = 8;
+    spec->nodes[1].slots = 4;
+    spec->links[DOMAIN_CLUSTER].bytes_per_s = 7e9;
+    json_t *obj = view_topology(spec), *none = view_topology(NULL);
+    json_t *cluster = json_object_get(json_object_get(obj, "links"), "cluster");
+    assert_int_equal(json_integer_value(json_object_get(obj, "nodes")), 2);
+    assert_int_equal(json_integer_value(json_object_get(obj, "slots")), 12);
+    assert_string_equal(json_string_value(json_object_get(obj, "name")), "lab");
+    assert_true(json_real_value(json_object_get(cluster, "bytes_per_s")) == 7e9);
+    assert_true(json_real_value(json_object_get(cluster, "latency_s")) == 5e-6);
+    assert_int_equal(json_object_size(json_object_get(obj, "links")), 7);
+    assert_true(json_is_null(json_object_get(none, "name")));
+    assert_int_equal(json_object_size(json_object_get(none, "links")), 7);
+    json_decref(obj);
+    json_decref(none);
+    cluster_spec_free(spec);
 }
 
 int main(void)
@@ -185,6 +208,7 @@ int main(void)
         cmocka_unit_test(test_job),        cmocka_unit_test(test_absent_values_are_null),
         cmocka_unit_test(test_attempt),    cmocka_unit_test(test_event),
         cmocka_unit_test(test_checkpoint), cmocka_unit_test(test_node),
+        cmocka_unit_test(test_topology),
     };
     return cmocka_run_group_tests_name("view", tests, NULL, NULL);
 }

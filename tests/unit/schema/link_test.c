@@ -38,7 +38,8 @@ static const char report_text[] =
 static const char inventory_text[] =
     "{'slots':2,'device':'gpu','gpus':[{'index':0,'name':'H200','uuid':'GPU-1','memory':150000000000}],'"
     "cores':2,"
-    "'memory':1000000,'hostname':'host','address':'127.0.0.1','rack':'rack0','pod':'pod0','version':'0.1.0'}";
+    "'memory':1000000,'hostname':'host','address':'127.0.0.1','rack':'rack0','pod':'pod0','nvlink':'rack0','"
+    "version':'0.1.0'}";
 
 static const char progress_text[] =
     "{'t':'progress','job':7,'attempt':2,'rank':0,'values':{'STEP':'120','LOSS':'2.31'}}";
@@ -235,6 +236,7 @@ static const struct {
     {INVENTORY, "device", "'a long word that does not fit'", "at most 7"},
     {INVENTORY, "address", NULL, "\"address\" is missing"},
     {INVENTORY, "rack", "7", "\"rack\" is not a string"},
+    {INVENTORY, "nvlink", "7", "\"nvlink\" is not a string"},
     {INVENTORY, "gpus", "{}", "not an array"},
     {INVENTORY, "gpus.0.index", "-1", "inventory gpu: \"index\" is -1"},
     {INVENTORY, "memory", "-1", "\"memory\" is -1"},
@@ -330,6 +332,7 @@ static void too_long_is_refused(void **state)
         {REPORT, "reason", 511},
         {REPORT, "ranks.0.why", 127},
         {INVENTORY, "rack", 63},
+        {INVENTORY, "nvlink", 63},
         {INVENTORY, "version", 31},
         {INVENTORY, "gpus.0.name", 63},
         {PROGRESS, "values.STEP", 4096},
