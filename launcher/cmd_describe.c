@@ -13,6 +13,7 @@
 #include "launcher/jobview.h"
 #include "launcher/nodeview.h"
 #include "launcher/output.h"
+#include "launcher/text.h"
 
 #define EVENTS_SHOWN 200
 
