@@ -26,6 +26,7 @@ static const struct command *const commands[] = {
     &command_drain,
     &command_undrain,
     &command_why,
+    &command_sim,
     NULL,
 };
 #define COMMANDS_MAX 64

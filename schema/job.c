@@ -28,6 +28,19 @@ static struct job_spec *read_spec(const char *text, size_t len, const char *cons
     return r.spec;
 }
 
+struct job_spec *job_spec_from_tree(const struct tree_node *node, bool plan_only, struct diag *d)
+{
+    size_t before = diag_count(d);
+    struct job_reader r = {.spec = mem_zero(1, sizeof *r.spec), .diag = d, .plan_only = plan_only};
+    job_read_tree(&r, node);
+    if (node->kind == TREE_MAPPING)
+        job_check(&r);
+    if (diag_count(d) == before)
+        return r.spec;
+    job_spec_free(r.spec);
+    return NULL;
+}
+
 /* The completed file is what is stored and read again later, so it must be one that can be. It is checked only when the input is so
  * large that its longest escapes (\N becomes \u0085) and all defaults could make it too large. */
 static void check_written_size(const struct job_spec *spec, size_t len, const char *const *sets,

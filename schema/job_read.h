@@ -37,4 +37,8 @@ struct mark job_place(const struct job_reader *r, const char *path);
 /* Completes what depends on other fields, and checks across fields (job_check.c). */
 void job_check(struct job_reader *r);
 
+/* A job out of a part of another file (job.c): as job_spec_parse_plan when plan_only. What is wrong goes into d with its place; then, and
+ * only then, NULL. */
+struct job_spec *job_spec_from_tree(const struct tree_node *node, bool plan_only, struct diag *d);
+
 #endif

@@ -1,0 +1,16 @@
+/* theory: what can be said without simulating. All times in the same unit.
+ *
+ * cost: training time that one checkpoint takes away. mttf: mean time between failures that end the attempt. overhead: from a failure
+ * until training goes on (detect, stop, place, load). interval: training time between checkpoints. */
+#ifndef BELAY_SIM_THEORY_H
+#define BELAY_SIM_THEORY_H
+
+/* Effective training time ratio, 1 / (1 + (u0 + dt/2) / MTTF): Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning
+ * Research Clusters" (2024), for checkpoints that cost nothing and failures much rarer than u0 + dt. With a cost, cost/interval is added. */
+double theory_ettr(double overhead, double interval, double mttf, double cost);
+
+/* The best interval by Young (1974), sqrt(2 cost mttf), and by Daly's higher-order form (2006, eq. 37), mttf when cost >= 2 mttf. */
+double theory_young(double cost, double mttf);
+double theory_daly(double cost, double mttf);
+
+#endif

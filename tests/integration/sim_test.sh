@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# belay sim: a scenario from a file, the same bytes from the same seed, and sentences about what is wrong.
+. "$(dirname "$0")/../lib.sh"
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$SCRATCH" || exit 1
+cp "$root"/examples/sim-small.yaml small.yaml
+
+fails() { # fails WHAT RC REGEX COMMAND…
+  local what=$1 rc=$2 regex=$3 got; shift 3
+  "$@" >out 2>err; got=$?
+  is "$what: exit code" "$got" "$rc"
+  like "$what: sentence" "$(cat err)" "$regex"
+}
+
+belay sim small.yaml >one 2>err; is "it runs" "$?" 0
+is "and says nothing on stderr" "$(cat err)" ""
+like "the answer comes first" "$(head -n 2 one)" "Of the time that jobs ran, [0-9.]+% was new training"
+belay sim small.yaml >two
+ok "same seed, same bytes" cmp one two
+belay sim small.yaml --seed 2 >two
+ok "another seed, other bytes" bash -c '! cmp -s one two'
+belay sim small.yaml -o json >one.json; belay sim small.yaml -o json >two.json
+ok "same seed, same JSON" cmp one.json two.json
+ok "its keys" quiet jq -e '.ettr > 0.5 and .ettr < 1 and (.jobs|length) > 100 and (.series|length) > 10 and .failures.gpu.happened > 0 and
+  (.wait.mean_s >= 0) and (.utilisation > 0.2) and .device_time.useful_s > 0' one.json
+ok "the time of a job is accounted for, all but its first load" quiet jq -e '.jobs[0] | .attempts > 1 and .time.other_s > -20 and .time.other_s < 200' one.json
+ok "nothing is lost without failures" bash -c "belay sim small.yaml -o json --set failures.rate=0/day |
+  jq -e >/dev/null '.device_time.replay_s == 0 and .device_time.load_s == 0 and all(.jobs[]; .attempts <= 1)'"
+is "fewer days" "$(belay sim small.yaml --days 1.5 -o json | jq .days)" 1.5
+
+fails "a file that is not there" 2 "^missing.yaml:1:1: .*missing.yaml" belay sim missing.yaml
+fails "a wrong field" 2 "^--set checkpoint.evry=1h: unknown field \"evry\" in checkpoint; did you mean \"every\"" belay sim small.yaml --set checkpoint.evry=1h
+fails "no days at all" 2 "days must be a number of days above 0" belay sim small.yaml --days 0
+plan "$TAP_COUNT"
