@@ -64,6 +64,8 @@ struct job {
     bool waiting, queued; /* wants slots; has an entry in the queue (which may be out of date) */
     bool kept_out;        /* did not fit when fit_version was what it is here */
     uint64_t fit_version;
+    enum placement_result misfit; /* why it was kept out */
+    int64_t behind;               /* or the job that it would delay; 0 = none */
 };
 
 struct hosted {
@@ -115,6 +117,7 @@ struct core {
     struct list queue; /* jobs that wait for slots, in order unless queue_dirty */
     bool queue_dirty, schedule_dirty;
     uint64_t fit_version; /* grows when slots may have become free */
+    int64_t head_job;     /* the most urgent job that waits for slots, in the last round; 0 = none */
     struct list examine_nodes, examine_attempts;
     int64_t next_job, next_event;
     struct list changed_jobs, changed_attempts, changed_nodes, order_nodes;

@@ -6,24 +6,14 @@
 
 #include "common/mem.h"
 #include "daemon/core/core_private.h"
+#include "daemon/core/holders.h"
 
 enum { BLOCKERS_MAX = 20, NAMES_MAX = 5 };
-
-/* Somebody who holds slots. */
-struct holder {
-    int64_t job, until_ms; /* INT64_MAX = no limit */
-    const char *name, *user;
-    struct placed_rank *ranks;
-    size_t n;
-    int64_t memory;
-    bool needed; /* its slots are among those that would let the job start */
-};
 
 struct inquiry {
     const struct job_spec *spec;
     struct placement_view *view;
-    struct holder *holders; /* soonest end first */
-    size_t n_holders;
+    struct holders holders;
     const char **idle; /* nodes out of service */
     size_t n_idle;
     struct placed_rank *ranks; /* room for spec->ranks */
@@ -143,43 +133,6 @@ static void find_changes(const struct inquiry *q, const struct placement_room *r
 
 /* ---- who blocks ---- */
 
-static int by_end(const void *x, const void *y)
-{
-    const struct holder *a = x, *b = y;
-    if (a->until_ms != b->until_ms)
-        return a->until_ms < b->until_ms ? -1 : 1;
-    return a->job < b->job ? -1 : a->job > b->job;
-}
-
-static void give(const struct inquiry *q, size_t from, size_t to)
-{
-    for (size_t i = from; i < to; i++)
-        placement_view_give(q->view, q->holders[i].ranks, q->holders[i].n, q->holders[i].memory);
-}
-
-static void take(const struct inquiry *q, size_t from, size_t to)
-{
-    for (size_t i = from; i < to; i++)
-        placement_view_take(q->view, q->holders[i].ranks, q->holders[i].n, q->holders[i].memory);
-}
-
-/* The smallest number of holders, soonest end first, whose slots would let it start; n_holders + 1 when all do not suffice. */
-static size_t count_needed(const struct inquiry *q)
-{
-    size_t low = 0, high = q->n_holders + 1; /* with `low` it does not fit */
-    while (high - low > 1) {
-        size_t mid = low + (high - low) / 2;
-        give(q, 0, mid);
-        bool fits = ask(q, q->spec, NULL) == PLACEMENT_OK;
-        take(q, 0, mid);
-        if (fits)
-            high = mid;
-        else
-            low = mid;
-    }
-    return high;
-}
-
 static void add_blocker(struct verdict *v, const struct holder *h)
 {
     v->blockers = mem_grow(v->blockers, v->n_blockers + 1, sizeof(*v->blockers));
@@ -191,32 +144,34 @@ static void add_blocker(struct verdict *v, const struct holder *h)
                                  .until_ms = h->until_ms == INT64_MAX ? 0 : h->until_ms};
 }
 
-/* Of the first n, those whose slots are needed: one by one, is it enough without? Leaves the view as it was. */
-static void keep_needed(const struct inquiry *q, size_t n)
+/* Of the first n, are the slots of holder i needed? When others suffice it stays taken, and the rest must do without it. */
+static bool needed(const struct inquiry *q, size_t i)
 {
-    bool thorough = n <= BLOCKERS_MAX;
-    give(q, 0, n);
-    for (size_t i = 0; i < n; i++) {
-        take(q, i, i + 1);
-        q->holders[i].needed = !thorough || ask(q, q->spec, NULL) != PLACEMENT_OK;
-        if (q->holders[i].needed)
-            give(q, i, i + 1);
-    }
-    for (size_t i = 0; i < n; i++)
-        if (q->holders[i].needed)
-            take(q, i, i + 1);
+    holders_take(&q->holders, q->view, i, i + 1);
+    if (ask(q, q->spec, NULL) == PLACEMENT_OK)
+        return false;
+    holders_give(&q->holders, q->view, i, i + 1);
+    return true;
 }
 
 static void find_blockers(const struct inquiry *q)
 {
-    size_t n = count_needed(q);
-    if (n > q->n_holders)
+    size_t n = holders_needed(&q->holders, q->view, q->spec, q->ranks);
+    if (n == 0 || n > q->holders.n)
         return;
-    keep_needed(q, n);
-    for (size_t i = 0; i < n && q->out->n_blockers < BLOCKERS_MAX; i++)
-        if (q->holders[i].needed)
-            add_blocker(q->out, &q->holders[i]);
-    int64_t last = q->holders[n - 1].until_ms;
+    bool *keep = mem_zero(n + 1, sizeof(*keep)), thorough = n <= BLOCKERS_MAX;
+    holders_give(&q->holders, q->view, 0, n);
+    for (size_t i = 0; i < n; i++)
+        keep[i] = !thorough || needed(q, i);
+    for (size_t i = 0; i < n; i++) {
+        if (!keep[i])
+            continue;
+        holders_take(&q->holders, q->view, i, i + 1);
+        if (q->out->n_blockers < BLOCKERS_MAX)
+            add_blocker(q->out, &q->holders.list[i]);
+    }
+    free(keep);
+    int64_t last = q->holders.list[n - 1].until_ms;
     q->out->starts_ms = last == INT64_MAX ? 0 : last;
 }
 
@@ -294,8 +249,6 @@ static void inquire(struct inquiry *q)
     struct verdict *v = q->out;
     struct err why = {""};
     q->ranks = mem_zero((size_t)q->spec->ranks, sizeof(*q->ranks));
-    if (q->n_holders > 1)
-        qsort(q->holders, q->n_holders, sizeof(*q->holders), by_end);
     placement_room(q->view, q->spec, EXTENT_FREE, &now);
     placement_room(q->view, q->spec, EXTENT_USABLE, &usable);
     placement_room(q->view, q->spec, EXTENT_ALL, &all);
@@ -322,37 +275,11 @@ static void inquire(struct inquiry *q)
 
 /* ---- in a running cluster ---- */
 
-static int64_t end_of(const struct job *job)
-{
-    int64_t limit = job->r.spec->limits.time_ms;
-    return limit > 0 && job->r.started_ms > 0 ? job->r.started_ms + limit : INT64_MAX;
-}
-
-static void add_holder(struct inquiry *q, const struct job *job)
-{
-    const struct attempt *a = job->current ? job->current : job->kept;
-    if (!a)
-        return;
-    struct holder h = {.job = job->r.id, .until_ms = end_of(job)};
-    h.name = job->r.spec->name;
-    h.user = job->r.user;
-    h.memory = job->r.spec->memory;
-    h.n = a->r.world + a->r.n_spares;
-    h.ranks = mem_zero(h.n + 1, sizeof(*h.ranks));
-    memcpy(h.ranks, a->r.placement, a->r.world * sizeof(*h.ranks));
-    if (a->r.n_spares > 0)
-        memcpy(h.ranks + a->r.world, a->r.spares, a->r.n_spares * sizeof(*h.ranks));
-    q->holders = mem_grow(q->holders, q->n_holders + 1, sizeof(*q->holders));
-    q->holders[q->n_holders++] = h;
-}
-
 /* What the asking job keeps itself blocks nobody. */
 static void open_inquiry(struct inquiry *q, const struct core *core, const struct job *asking)
 {
     q->view = core_view(core);
-    for (size_t i = 0; i < core->jobs.count; i++)
-        if (core->jobs.items[i] != asking)
-            add_holder(q, core->jobs.items[i]);
+    q->holders = holders_collect(core, asking);
     q->idle = mem_zero(core->nodes.count + 1, sizeof(*q->idle));
     for (size_t i = 0; i < core->nodes.count; i++) {
         const struct node *node = core->nodes.items[i];
@@ -363,9 +290,7 @@ static void open_inquiry(struct inquiry *q, const struct core *core, const struc
 
 static void close_inquiry(struct inquiry *q)
 {
-    for (size_t i = 0; i < q->n_holders; i++)
-        free(q->holders[i].ranks);
-    free(q->holders);
+    holders_clear(&q->holders);
     free(q->idle);
     placement_view_free(q->view);
 }
@@ -380,11 +305,17 @@ void explain_spec(struct core *core, struct core_time t, const struct job_spec *
     close_inquiry(&q);
 }
 
+/* It would fit, but delay a job that goes before it. */
+static bool held_back(const struct core *core, const struct job *job)
+{
+    return job->behind != 0 && job->kept_out && job->fit_version == core->fit_version;
+}
+
 /* Not a matter of slots: it is under way or over, or waits for something else. False: it is. */
 static bool other_reason(const struct core *core, const struct job *job, struct verdict *v)
 {
     bool waits = job->waiting && !job->current;
-    if (waits && job->r.not_before_ms <= core->t.now_ms)
+    if (waits && job->r.not_before_ms <= core->t.now_ms && !held_back(core, job))
         return false;
     bool held = job->r.state == JOB_HELD;
     v->kind = held || waits ? VERDICT_OTHER : VERDICT_RUNS;
@@ -394,7 +325,7 @@ static bool other_reason(const struct core *core, const struct job *job, struct 
     v->sentence = str_printf("is %s: %s", job_state_name(job->r.state), job->r.reason);
     if (held)
         add_change(v, str_printf("belay release %lld", (long long)job->r.id));
-    if (waits)
+    if (waits && job->r.not_before_ms > core->t.now_ms)
         v->starts_ms = job->r.not_before_ms;
     return true;
 }

@@ -1,12 +1,13 @@
 /* schedule: who waits for slots, in which order, and who gets them.
  *
- * Order: priority, then time of submit, then id. A job that does not fit does not block smaller ones behind it (a large job can
- * starve so: nothing is reserved for it). Jobs are tried only when slots may have become free since they last did not fit,
+ * Order: priority, then time of submit, then id. A job that does not fit lets smaller ones behind it go first as far as they do not
+ * delay it (backfill.h). Jobs are tried only when slots may have become free since they last did not fit,
  * and a shape that did not fit is not tried twice in one round. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
+#include "daemon/core/backfill.h"
 #include "daemon/core/core_private.h"
 
 void queue_add(struct core *core, struct job *job)
@@ -24,8 +25,9 @@ void queue_add(struct core *core, struct job *job)
 /* Its entry goes with the next round. */
 void queue_remove(struct core *core, struct job *job)
 {
-    (void)core;
     job->waiting = false;
+    if (core->head_job == job->r.id)
+        capacity_grew(core); /* nobody has to let it go first any more */
 }
 
 void capacity_grew(struct core *core)
@@ -76,8 +78,10 @@ enum { SHAPES_MAX = 64 };
 struct round {
     struct placement_view *view;
     struct shape shapes[SHAPES_MAX]; /* that did not fit in this round */
+    enum placement_result result[SHAPES_MAX];
     char *why[SHAPES_MAX];
     size_t n_shapes;
+    struct backfill backfill;
 };
 
 static size_t list_free_slots(const struct node *node, int64_t *slots)
@@ -130,6 +134,7 @@ static void end_round(struct round *r)
     for (size_t i = 0; i < r->n_shapes; i++)
         free(r->why[i]);
     placement_view_free(r->view);
+    backfill_clear(&r->backfill);
 }
 
 /* ---- placing ---- */
@@ -159,20 +164,23 @@ static struct shape shape_of(const struct job_spec *spec)
     return s;
 }
 
-static const char *known_misfit(const struct round *r, const struct job *job)
+/* Index of the shape, or n_shapes. */
+static size_t known_misfit(const struct round *r, const struct job *job)
 {
     struct shape s = shape_of(job->r.spec);
     for (size_t i = 0; i < r->n_shapes && job->n_avoided == 0; i++)
         if (memcmp(&r->shapes[i], &s, sizeof(s)) == 0)
-            return r->why[i];
-    return NULL;
+            return i;
+    return r->n_shapes;
 }
 
-static void remember_misfit(struct round *r, const struct job *job, const char *why)
+static void remember_misfit(struct round *r, const struct job *job, enum placement_result result,
+                            const char *why)
 {
     if (r->n_shapes == SHAPES_MAX || job->n_avoided > 0)
         return;
     r->shapes[r->n_shapes] = shape_of(job->r.spec);
+    r->result[r->n_shapes] = result;
     r->why[r->n_shapes++] = str_dup(why);
 }
 
@@ -195,10 +203,12 @@ static const char *refusal_of(const struct job *job, const struct node *node)
 }
 
 /* The refusal goes first: it is most likely what somebody has to mend. */
-static void misfit(struct core *core, struct job *job, const char *why)
+static void misfit(struct core *core, struct job *job, enum placement_result result, const char *why)
 {
     job->kept_out = true;
     job->fit_version = core->fit_version;
+    job->misfit = result;
+    job->behind = 0;
     if (job->n_avoided == 0) {
         job_set_reason(core, job, "%s", why);
         return;
@@ -276,43 +286,82 @@ static void seat_spares(const struct core *core, struct round *r, const struct j
     placement_view_take(r->view, s->spares, s->n_spares, spec->memory);
 }
 
-static void try_job(struct core *core, struct round *r, struct job *job)
+/* It fits, but must let another go first. */
+static void hold_back(const struct core *core, struct job *job, int64_t head)
 {
-    const char *known = job->kept ? NULL : known_misfit(r, job);
-    if (known) {
-        misfit(core, job, known);
-        return;
-    }
+    job->kept_out = true;
+    job->fit_version = core->fit_version;
+    job->misfit = PLACEMENT_OK;
+    job->behind = head;
+}
+
+/* Tries with the slots that the job keeps counted as free; they are taken again when it does not start. True: it starts. */
+static bool try_seats(struct core *core, struct round *r, struct job *job)
+{
     const struct job_spec *spec = job->r.spec;
     struct err why = {""};
     struct seating s = {.ranks = NULL};
-    size_t n_kept = 0;
-    struct placed_rank *kept = job->kept ? keep_list(core, job, &n_kept) : NULL;
-    placement_view_give(r->view, kept, n_kept, spec->memory);
-    shut_out_avoided(r, job, true);
     enum placement_result result = seat_job(r, job, &s, &why);
-    if (result == PLACEMENT_OK) {
+    bool fits = result == PLACEMENT_OK;
+    if (fits && (job->kept || backfill_allows(&r->backfill, core, job, s.ranks, &why))) {
         placement_view_take(r->view, s.ranks, (size_t)spec->ranks, spec->memory);
         seat_spares(core, r, job, &s);
         start(core, job, &s);
-    } else {
-        placement_view_take(r->view, kept, n_kept, spec->memory);
-        seating_free(&s);
-        if (!job->kept)
-            remember_misfit(r, job, why.text);
-        misfit(core, job, why.text);
+        return true;
     }
+    seating_free(&s);
+    if (fits) {
+        hold_back(core, job, r->backfill.head->r.id);
+        job_set_reason(core, job, "%s", why.text);
+        return false;
+    }
+    if (!job->kept)
+        remember_misfit(r, job, result, why.text);
+    misfit(core, job, result, why.text);
+    return false;
+}
+
+static void try_job(struct core *core, struct round *r, struct job *job)
+{
+    size_t n_kept = 0, known = job->kept ? r->n_shapes : known_misfit(r, job);
+    if (known < r->n_shapes) {
+        misfit(core, job, r->result[known], r->why[known]);
+        return;
+    }
+    struct placed_rank *kept = job->kept ? keep_list(core, job, &n_kept) : NULL;
+    placement_view_give(r->view, kept, n_kept, job->r.spec->memory);
+    shut_out_avoided(r, job, true);
+    if (!try_seats(core, r, job))
+        placement_view_take(r->view, kept, n_kept, job->r.spec->memory);
     shut_out_avoided(r, job, false);
     free(kept);
 }
 
 /* Jobs that keep slots go first: what they lack is little, and what they hold lies idle meanwhile. */
-static void try_all(struct core *core, struct round *r, bool keeping)
+static void try_keeping(struct core *core, struct round *r)
 {
     for (size_t i = 0; i < core->queue.count; i++) {
         struct job *job = core->queue.items[i];
-        if ((job->kept != NULL) == keeping && may_try(core, job))
+        if (job->kept && may_try(core, job))
             try_job(core, r, job);
+    }
+}
+
+static bool waits_for_slots(const struct core *core, const struct job *job)
+{
+    return job->waiting && !job->current && job->kept_out && job->fit_version == core->fit_version &&
+           (job->misfit == PLACEMENT_CAPACITY || job->misfit == PLACEMENT_FRAGMENTED);
+}
+
+static void try_others(struct core *core, struct round *r)
+{
+    core->head_job = 0;
+    for (size_t i = 0; i < core->queue.count; i++) {
+        struct job *job = core->queue.items[i];
+        if (!job->kept && may_try(core, job))
+            try_job(core, r, job);
+        if (waits_for_slots(core, job))
+            backfill_waits(&r->backfill, core, job);
     }
 }
 
@@ -323,8 +372,8 @@ void schedule(struct core *core)
     core->schedule_dirty = false;
     sort_queue(core);
     struct round r = {.view = core_view(core)};
-    try_all(core, &r, true);
-    try_all(core, &r, false);
+    try_keeping(core, &r);
+    try_others(core, &r);
     end_round(&r);
     sweep_queue(core);
 }

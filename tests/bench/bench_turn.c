@@ -109,6 +109,7 @@ int main(void)
     double ms[REPEATS];
     struct core_time t = {UTC, 1000};
     core_config_defaults(&config);
+    config.suspect_after_ms = INT64_C(1) << 40; /* nobody sends heartbeats here */
     struct core *core = core_new(&config, t);
     join(core, t);
     int64_t large = submit(core, t, "parallel: {tp: 8, pp: 16, dp: 128}\nplacement: {spares: 8}\n");

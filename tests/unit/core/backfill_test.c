@@ -1,0 +1,83 @@
+/* Smaller jobs go before a larger one that waits, as far as they do not delay it. */
+#include "daemon/core/explain.h"
+#include "tests/unit/core/world.h"
+
+#define HOUR "limits: {time: 1h}\n"
+
+static struct world *with_head(const char *limit, int head_ranks, int64_t *head)
+{
+    struct world *w = world_new(3, 2);
+    world_run(w, 4, limit);
+    *head = world_run(w, head_ranks, "");
+    world_pass(w, 300);
+    assert_job(w, *head, JOB_PENDING);
+    return w;
+}
+
+static void test_shorter_jobs_go_first(void **state)
+{
+    (void)state;
+    int64_t head;
+    struct world *w = with_head(HOUR, 6, &head);
+    int64_t without = world_run(w, 1, ""), longer = world_run(w, 1, "limits: {time: 2h}\n");
+    int64_t shorter = world_run(w, 1, "limits: {time: 30m}\n");
+    world_pass(w, 300);
+    assert_job(w, without, JOB_PENDING);
+    assert_says(world_job(w, without)->reason, "would fit, but delay job 2 (prog)");
+    assert_job(w, longer, JOB_PENDING);
+    assert_job(w, shorter, JOB_RUNNING);
+    struct verdict v;
+    assert_int_equal(explain_job(w->core, world_time(w), without, &v), 0);
+    assert_int_equal(v.kind, VERDICT_OTHER);
+    assert_says(v.sentence, "would fit, but delay job 2");
+    verdict_clear(&v);
+    world_verb(w, head, CORE_CANCEL);
+    world_pass(w, 300);
+    assert_job(w, without, JOB_RUNNING);
+    world_free(w);
+}
+
+static void test_room_beside_the_head(void **state)
+{
+    (void)state;
+    int64_t head;
+    struct world *w = with_head(HOUR, 4, &head); /* in an hour six slots are free */
+    int64_t a = world_run(w, 2, "");
+    world_pass(w, 300);
+    assert_job(w, a, JOB_RUNNING);
+    world_free(w);
+}
+
+static void test_nobody_waits_for_the_unknown(void **state)
+{
+    (void)state;
+    int64_t head;
+    struct world *w = with_head("", 6, &head);
+    int64_t a = world_run(w, 2, "");
+    world_pass(w, 300);
+    assert_job(w, a, JOB_RUNNING);
+    world_free(w);
+}
+
+/* A job that can never run stands in nobody's way. */
+static void test_never_is_no_head(void **state)
+{
+    (void)state;
+    int64_t head;
+    struct world *w = with_head(HOUR, 7, &head);
+    int64_t a = world_run(w, 2, "");
+    world_pass(w, 300);
+    assert_job(w, a, JOB_RUNNING);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shorter_jobs_go_first),
+        cmocka_unit_test(test_room_beside_the_head),
+        cmocka_unit_test(test_nobody_waits_for_the_unknown),
+        cmocka_unit_test(test_never_is_no_head),
+    };
+    return cmocka_run_group_tests_name("core backfill", tests, NULL, NULL);
+}
