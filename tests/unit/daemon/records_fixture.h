@@ -177,6 +177,7 @@ static inline void fixture_free_attempt(struct attempt_record *a)
         link_report_clear(&a->nodes[i].report);
     free(a->nodes);
     free(a->placement);
+    free(a->spares);
     free(a->reason);
 }
 

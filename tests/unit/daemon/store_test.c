@@ -203,6 +203,9 @@ static void same_attempt(const struct attempt_record *a, const struct attempt_re
     assert_int_equal(a->n_nodes, b->n_nodes);
     for (size_t i = 0; i < a->world; i++)
         assert_memory_equal(&a->placement[i], &b->placement[i], sizeof(a->placement[i]));
+    assert_int_equal(a->n_spares, b->n_spares);
+    for (size_t i = 0; i < a->n_spares; i++)
+        assert_memory_equal(&a->spares[i], &b->spares[i], sizeof(a->spares[i]));
     for (size_t i = 0; i < a->n_nodes; i++) {
         assert_string_equal(a->nodes[i].node, b->nodes[i].node);
         assert_int_equal(a->nodes[i].reported, b->nodes[i].reported);
@@ -211,6 +214,7 @@ static void same_attempt(const struct attempt_record *a, const struct attempt_re
     x.reason = y.reason = NULL;
     x.placement = y.placement = NULL;
     x.nodes = y.nodes = NULL;
+    x.spares = y.spares = NULL;
     assert_memory_equal(&x, &y, sizeof(x));
 }
 
@@ -294,6 +298,15 @@ static void replace_text(char **text, const char *with)
     *text = str_dup(with);
 }
 
+static void add_spare(struct attempt_record *a, const char *node)
+{
+    a->spares = mem_zero(1, sizeof(*a->spares));
+    a->n_spares = 1;
+    a->spares[0].rank = -1;
+    a->spares[0].slot = 5;
+    SET_TEXT(a->spares[0].node, node);
+}
+
 /* Each change of a part that `written` may skip is seen by the next load. */
 static void test_changes_are_written(void **state)
 {
@@ -304,7 +317,7 @@ static void test_changes_are_written(void **state)
     struct store *store = open_store();
     commit_ok(store, &b);
     b.changes.n_events = b.changes.n_checkpoints = 0;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         if (i == 0)
             SET_TEXT(b.attempt.placement[1].node, "node9");
         if (i == 1)
@@ -317,12 +330,40 @@ static void test_changes_are_written(void **state)
             b.attempt.state = ATTEMPT_ENDED;
         if (i == 5)
             b.job.progress.step = 121;
+        if (i == 6)
+            add_spare(&b.attempt, "node7");
         commit_ok(store, &b);
         load_again(&l);
         same_all(&b, &l);
         free_loaded(&l);
     }
     b.attempt.n_nodes = 2;
+    store_close(store);
+    empty(&b);
+}
+
+/* Of an ended attempt that is not among its job's newest, the details stay in the file. */
+static void test_old_attempts_without_details(void **state)
+{
+    struct batch b;
+    struct loaded l;
+    (void)state;
+    fill(&b);
+    struct store *store = open_store();
+    b.attempt.state = ATTEMPT_ENDED;
+    b.job.attempt = b.attempt.number + ATTEMPTS_DETAILED - 1;
+    commit_ok(store, &b);
+    load_again(&l);
+    assert_int_equal(l.attempts[0].world, 2);
+    free_loaded(&l);
+    b.changes.n_events = b.changes.n_checkpoints = 0;
+    b.job.attempt++;
+    commit_ok(store, &b);
+    load_again(&l);
+    assert_int_equal(l.attempts[0].world, 0);
+    assert_int_equal(l.attempts[0].n_nodes, 0);
+    assert_string_equal(l.attempts[0].reason, b.attempt.reason);
+    free_loaded(&l);
     store_close(store);
     empty(&b);
 }
@@ -518,6 +559,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_empty_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_absent_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_changes_are_written, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_old_attempts_without_details, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_events, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_same_key_twice_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_newer_version_is_refused_untouched, set_up, tear_down),
