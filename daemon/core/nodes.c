@@ -34,7 +34,7 @@ static void insert_by_name(struct core *core, struct node *node)
     list_add(&core->nodes, node);
     struct node **nodes = (struct node **)core->nodes.items;
     size_t i = core->nodes.count - 1;
-    for (; i > 0 && placement_name_compare(nodes[i - 1]->r.name, node->r.name) > 0; i--)
+    for (; i > 0 && cluster_name_compare(nodes[i - 1]->r.name, node->r.name) > 0; i--)
         nodes[i] = nodes[i - 1];
     nodes[i] = node;
 }

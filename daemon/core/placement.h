@@ -92,9 +92,6 @@ void placement_room(const struct placement_view *view, const struct job_spec *sp
  * P(Binomial(nodes, 1 - exp(-rate*repair)) <= k) >= 0.99. rate per node and day, repair in days. */
 int64_t placement_spares_auto(int64_t nodes, double failures_per_node_day, double repair_days);
 
-/* Compares names with numbers as numbers: node2 < node10. */
-int placement_name_compare(const char *a, const char *b);
-
 /* Mesh coordinates of a rank, TP fastest: rank = ((dp*PP + pp)*CP + cp)*TP + tp. */
 void placement_coordinates(const struct job_spec *spec, int64_t rank, struct placed_rank *out);
 

@@ -1,0 +1,97 @@
+/* placement_mesh: see placement_mesh.h. */
+#include "daemon/core/placement_mesh.h"
+
+#define BIT(axis) (1u << (axis))
+
+static void add(struct mesh *m, int64_t size, int64_t stride, unsigned axes)
+{
+    if (size <= 1)
+        return;
+    struct mesh_dim *d = &m->dim[m->n++];
+    *d = (struct mesh_dim){size, stride, axes, 0};
+    for (enum axis a = 0; a < AXIS_COUNT; a++)
+        if (axes & BIT(a))
+            d->bytes += m->traffic->axis[a].bytes;
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+void mesh_of(const struct job_spec *spec, const struct traffic *traffic, struct mesh *out)
+{
+    *out = (struct mesh){.ranks = spec->ranks, .traffic = traffic};
+    int64_t ep = spec->ep > 1 ? spec->ep : 1;
+    int64_t cp_stride = spec->tp, pp_stride = spec->tp * spec->cp, dp_stride = pp_stride * spec->pp;
+    bool in_cp = spec->cp % ep == 0;
+    int64_t inner = in_cp ? 1 : ep / gcd(ep, spec->cp); /* of DP, in a group of EP */
+    unsigned both = BIT(AXIS_CP) | BIT(AXIS_DP);
+    add(out, spec->tp, 1, BIT(AXIS_TP));
+    if (in_cp) {
+        add(out, ep, cp_stride, both | BIT(AXIS_EP));
+        add(out, spec->cp / ep, cp_stride * ep, both);
+    } else {
+        add(out, spec->cp, cp_stride, both | BIT(AXIS_EP));
+    }
+    add(out, spec->pp, pp_stride, BIT(AXIS_PP));
+    add(out, inner, dp_stride, BIT(AXIS_DP) | BIT(AXIS_EP));
+    add(out, spec->dp / inner, dp_stride * inner, BIT(AXIS_DP));
+}
+
+const struct job_border *mesh_border(const struct job_spec *spec, enum axis axis)
+{
+    switch (axis) {
+    case AXIS_TP:
+        return &spec->placement.tp;
+    case AXIS_CP:
+        return &spec->placement.cp;
+    case AXIS_EP:
+        return &spec->placement.ep;
+    case AXIS_PP:
+        return &spec->placement.pp;
+    case AXIS_DP:
+    case AXIS_COUNT:
+        break;
+    }
+    return &spec->placement.dp;
+}
+
+void mesh_limits(const struct mesh *mesh, const struct job_spec *spec, const struct placement_view *view,
+                 int *limit)
+{
+    for (int d = 0; d < mesh->n; d++) {
+        limit[d] = view->n_levels - 1;
+        for (enum axis a = 0; a < AXIS_COUNT; a++) {
+            const struct job_border *border = mesh_border(spec, a);
+            int level = view->level_of[border->within];
+            bool bound = border->required && mesh->traffic->axis[a].size > 1 && mesh->dim[d].axes & BIT(a);
+            if (bound && level < limit[d])
+                limit[d] = level;
+        }
+    }
+}
+
+int mesh_axis_level(const struct mesh *mesh, enum axis axis, const int *level)
+{
+    int widest = 0;
+    for (int d = 0; d < mesh->n; d++)
+        if (mesh->dim[d].axes & BIT(axis) && level[d] > widest)
+            widest = level[d];
+    return widest;
+}
+
+double mesh_axis_seconds(const struct placement_view *view, const struct axis_traffic *traffic, int level)
+{
+    double slowest = 0;
+    for (int k = 0; k <= level; k++) {
+        double s = traffic_seconds(traffic, &view->links[view->level[k].kind]);
+        slowest = s > slowest ? s : slowest;
+    }
+    return slowest;
+}
