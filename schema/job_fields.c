@@ -26,7 +26,7 @@ static const char *const domains[] = {[DOMAIN_NODE] = "node",
 static const char *const pipelines[] = {
     [PIPELINE_1F1B] = "1f1b", [PIPELINE_INTERLEAVED] = "interleaved", [PIPELINE_ZERO_BUBBLE] = "zero-bubble"};
 static const char *const events[] = {"failed", "restarted", "completed"}; /* bits of enum job_notify */
-static const char *const preset_names[] = {"gpt2-124m",  "gpt2-350m", "gpt2-774m",  "gpt2-1558m",
+static const char *const preset_names[] = {"gpt2-124m",  "gpt2-350m", "gpt2-774m",  "gpt2-1558m", "gpt3-175b",
                                            "llama-tiny", "llama3-8b", "llama3-70b", "llama3-405b"};
 
 /* The pieces of a row: what is allowed, and what holds when nothing is given. */
@@ -200,12 +200,13 @@ const struct job_field job_fields[] = {
 const size_t job_fields_count = COUNT(job_fields);
 _Static_assert(COUNT(job_fields) <= JOB_FIELDS_MAX, "JOB_FIELDS_MAX is too small");
 
-/* GPT-2: Radford et al. 2019, table 2. Llama 3: arXiv 2407.21783, table 3, and the 8B release's vocabulary and context. */
+/* GPT-2: Radford et al. 2019, table 2. GPT-3: Brown et al., arXiv 2005.14165, table 2.1. Llama 3: arXiv 2407.21783, table 3, and the 8B release's vocabulary and context. */
 static const struct job_preset presets[] = {
     {"gpt2-124m", ARCH_GPT2, 12, 768, 12, 12, 3072, 50257, 1024},
     {"gpt2-350m", ARCH_GPT2, 24, 1024, 16, 16, 4096, 50257, 1024},
     {"gpt2-774m", ARCH_GPT2, 36, 1280, 20, 20, 5120, 50257, 1024},
     {"gpt2-1558m", ARCH_GPT2, 48, 1600, 25, 25, 6400, 50257, 1024},
+    {"gpt3-175b", ARCH_GPT2, 96, 12288, 96, 96, 49152, 50257, 2048},
     {"llama-tiny", ARCH_LLAMA, 4, 128, 4, 2, 352, 256, 128},
     {"llama3-8b", ARCH_LLAMA, 32, 4096, 32, 8, 14336, 128256, 8192},
     {"llama3-70b", ARCH_LLAMA, 80, 8192, 64, 8, 28672, 128256, 8192},

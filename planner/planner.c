@@ -1,0 +1,198 @@
+/* planner: checks that the mesh divides the model, asks each module for its part, and derives rates, days and energy. */
+#include "planner/planner.h"
+
+#include <inttypes.h>
+
+#include "schema/job.h"
+
+#define SECONDS_PER_DAY 86400.0
+#define JOULES_PER_KWH  3.6e6
+
+void plan_level_default(const struct job_spec *spec, const double devices[DOMAIN_COUNT],
+                        enum job_domain level[AXIS_COUNT])
+{
+    fabric_levels(spec, devices, level);
+}
+
+static struct fabric fabric_of(const struct plan_request *r)
+{
+    struct fabric f = {.device = r->device};
+    for (enum job_domain level = 0; level < DOMAIN_COUNT; level++) {
+        f.links[level] = r->links[level];
+        f.devices[level] = r->devices[level];
+    }
+    return f;
+}
+
+void plan_request_init(const struct job_spec *spec, const struct plan_device *device,
+                       struct plan_request *out)
+{
+    struct fabric f;
+    fabric_default(device, &f);
+    *out = (struct plan_request){.spec = spec, .device = device};
+    for (enum job_domain level = 0; level < DOMAIN_COUNT; level++) {
+        out->links[level] = f.links[level];
+        out->devices[level] = f.devices[level];
+    }
+    plan_level_default(spec, out->devices, out->level);
+}
+
+/* ---- what cannot be planned ---- */
+
+static int check_tensor(const struct job_spec *s, struct err *err)
+{
+    const struct job_model *m = &s->train.model;
+    if (m->heads % s->tp != 0)
+        return err_set(err, "tp %" PRId64 " does not divide the %" PRId64 " heads: use a tp that does", s->tp,
+                       m->heads);
+    if (m->ffn % s->tp != 0)
+        return err_set(err, "tp %" PRId64 " does not divide ffn %" PRId64 ": use a tp that does", s->tp,
+                       m->ffn);
+    return 0;
+}
+
+static int check_pipeline(const struct job_spec *s, struct err *err)
+{
+    int64_t layers = s->train.model.layers, most = params_stages(layers, s->pp).mid;
+    if (s->pp > layers)
+        return err_set(err,
+                       "pp %" PRId64 " is more than the %" PRId64 " layers: use at most one rank a layer",
+                       s->pp, layers);
+    if (s->virtual_stages > most)
+        return err_set(err,
+                       "%" PRId64 " virtual stages are more than the %" PRId64
+                       " layers of a pipeline rank: use virtual_stages: %" PRId64 " or fewer",
+                       s->virtual_stages, most, most);
+    return 0;
+}
+
+static int check_rest(const struct job_spec *s, struct err *err)
+{
+    const struct job_train *t = &s->train;
+    if (t->model.context % s->cp != 0)
+        return err_set(err,
+                       "cp %" PRId64 " does not divide the context of %" PRId64 " tokens: use a cp that does",
+                       s->cp, t->model.context);
+    if (s->ep > 1 && t->model.experts % s->ep != 0)
+        return err_set(err, "ep %" PRId64 " does not divide the %" PRId64 " experts: use an ep that does",
+                       s->ep, t->model.experts);
+    if (t->batch_global % (t->batch_micro * s->dp) != 0)
+        return err_set(err,
+                       "the batch of %" PRId64 " sequences is not a multiple of micro x dp = %" PRId64
+                       " x %" PRId64,
+                       t->batch_global, t->batch_micro, s->dp);
+    return 0;
+}
+
+static int check(const struct job_spec *s, struct err *err)
+{
+    if (!s->is_train)
+        return err_set(
+            err, "job %s runs a program of its own, whose model is not known: only train: jobs have a plan",
+            s->name);
+    if (check_tensor(s, err) != 0 || check_pipeline(s, err) != 0)
+        return -1;
+    return check_rest(s, err);
+}
+
+/* ---- the parts ---- */
+
+static void plan_memory(const struct plan_request *r, struct plan *p)
+{
+    const struct job_spec *s = r->spec;
+    memory_of(s, r->device->gpu, &p->memory);
+    for (int zero = 0; zero < PLAN_ZERO_STAGES; zero++)
+        for (enum job_recompute how = RECOMPUTE_NONE; how <= RECOMPUTE_FULL; how++) {
+            struct memory m;
+            memory_with(s, r->device->gpu, zero, how, &m);
+            p->memory_total[zero][how] = m.total;
+            p->memory_activations[how] = m.activations;
+        }
+    p->memory_device = r->device->memory;
+    p->fits = p->memory.total <= p->memory_device;
+}
+
+/* At inference one replica serves: weights over its TP x PP devices, the rest for keys and values. */
+static void plan_inference(const struct plan_request *r, struct plan *p)
+{
+    const struct job_model *m = &r->spec->train.model;
+    double width = r->spec->train.precision == PRECISION_BF16 ? 2 : 4;
+    double room = r->device->memory * (double)(r->spec->tp * r->spec->pp) - width * (double)p->params.total;
+    p->kv_cache = memory_kv_cache(m, m->context, width);
+    p->kv_sequences = room > 0 ? (double)(int64_t)(room / p->kv_cache) : 0;
+}
+
+static double axis_seconds(const struct plan_request *r, const struct fabric *f, enum axis axis,
+                           const struct axis_traffic *t)
+{
+    bool pairs = axis == AXIS_PP || axis == AXIS_EP;
+    struct cluster_link link =
+        pairs ? fabric_pairs(f, r->level[axis]) : fabric_ring(f, r->spec, axis, r->level[axis]);
+    link.latency_s = 0; /* collectives overlap their messages; steptime counts what does not */
+    return traffic_seconds(t, &link);
+}
+
+static void plan_traffic(const struct plan_request *r, struct plan *p)
+{
+    struct fabric f = fabric_of(r);
+    traffic_of(r->spec, &p->traffic);
+    for (enum axis axis = 0; axis < AXIS_COUNT; axis++) {
+        p->level[axis] = r->level[axis];
+        p->axis_seconds[axis] = axis_seconds(r, &f, axis, &p->traffic.axis[axis]);
+        p->level_bytes[r->level[axis]] += p->traffic.axis[axis].bytes;
+    }
+}
+
+static void plan_step(const struct plan_request *r, struct plan *p)
+{
+    const struct job_train *t = &r->spec->train;
+    struct fabric f = fabric_of(r);
+    double peak =
+        (t->precision == PRECISION_BF16 ? r->device->bf16 : r->device->fp32) * (double)r->spec->ranks;
+    steptime_of(r->spec, &f, r->level, &p->step);
+    p->micro_batches = (double)t->batch_global / (double)(t->batch_micro * r->spec->dp);
+    p->step_tokens = (double)(t->batch_global * t->model.context);
+    p->tokens_per_s = p->step_tokens / p->step.total;
+    p->mfu = p->flops.model * p->tokens_per_s / peak;
+    p->mfu_full = p->flops.model_full * p->tokens_per_s / peak;
+    p->hfu = p->flops.hardware * p->tokens_per_s / peak;
+}
+
+static void plan_cost(const struct plan_request *r, struct plan *p)
+{
+    double seconds;
+    p->tokens = r->tokens > 0 ? r->tokens : p->step_tokens * (double)r->spec->train.steps;
+    p->steps = p->tokens / p->step_tokens;
+    p->total_flops = p->tokens * p->flops.model;
+    p->watts = r->watts > 0 ? r->watts : r->device->watts;
+    seconds = p->tokens / p->tokens_per_s;
+    p->days = seconds / SECONDS_PER_DAY;
+    p->kwh = seconds * p->watts * (double)r->spec->ranks / JOULES_PER_KWH;
+}
+
+int plan_make(const struct plan_request *request, struct plan *out, struct err *err)
+{
+    *out = (struct plan){.fits = false};
+    if (check(request->spec, err) != 0)
+        return -1;
+    params_count(&request->spec->train.model, &out->params);
+    out->share = params_largest_share(request->spec);
+    flops_count(&request->spec->train.model, request->spec->train.recompute, &out->flops);
+    plan_memory(request, out);
+    plan_inference(request, out);
+    plan_traffic(request, out);
+    plan_step(request, out);
+    plan_cost(request, out);
+    return 0;
+}
+
+double plan_days_at(double parameters, double tokens, double devices, const struct plan_device *device,
+                    double mfu)
+{
+    return 6 * parameters * tokens / (devices * device->bf16 * mfu) / SECONDS_PER_DAY;
+}
+
+double plan_largest_model(double devices, const struct plan_device *device, enum job_precision precision)
+{
+    return devices * device->memory / memory_per_parameter(precision);
+}
