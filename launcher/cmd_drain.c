@@ -104,7 +104,8 @@ const struct command command_drain = {
     .args = "NODE... --reason TEXT",
     .help = "Takes nodes out of use: nothing new starts there, and their jobs make a checkpoint and move",
     .examples = "  belay drain node2 --reason \"fan is loud\"\n"
-                "  belay drain node2 node3 --reason upgrade --deadline 30m --wait\n",
+                "  belay drain node2 node3 --reason upgrade --deadline 30m --wait\n"
+                "  belay drain \"gpu[001-004,007]\" --reason \"new switch\"\n",
     .min_words = 1,
     .max_words = NODES_NAMED_MAX,
     .run = drain,

@@ -17,6 +17,7 @@
 #include "launcher/args.h"
 #include "launcher/client.h"
 #include "launcher/cluster.h"
+#include "launcher/jobfile.h"
 #include "launcher/service.h"
 
 #define START_LIMIT_MS 15000
@@ -70,10 +71,9 @@ static int64_t read_port(const char *dir)
 static int start_belayd(struct up *u, struct err *err)
 {
     char *program = service_program("belayd", err);
-    char *dir = str_dup(u->dir), dir_flag[] = "--dir";
-    char *argv[] = {program, dir_flag, dir, NULL};
-    int rc = program ? service_start(&u->belayd, u->dir, argv, err) : -1;
-    free(dir);
+    const char *argv[] = {program,         "--dir", u->dir, u->cluster.file ? "--cluster" : NULL,
+                          u->cluster.file, NULL};
+    int rc = program ? service_start(&u->belayd, u->dir, (char *const *)(uintptr_t)argv, err) : -1;
     free(program);
     return rc;
 }
@@ -112,19 +112,28 @@ static int bring_up_belayd(struct up *u, struct err *err)
 
 static int start_agent(struct up *u, int64_t i, struct err *err)
 {
-    char *program = service_program("belay-agent", err), *dir = cluster_agent_dir(u->dir, i);
-    char *name = str_printf("node%lld", (long long)i), *secret = str_printf("%s/secret", u->dir);
+    const struct cluster *c = &u->cluster;
+    char *program = service_program("belay-agent", err), *name = cluster_node_name(c, i);
+    char *dir = cluster_agent_dir(u->dir, name), *secret = str_printf("%s/secret", u->dir);
     char *controller = str_printf("127.0.0.1:%lld", (long long)read_port(u->dir));
-    char *rack = str_printf("rack%lld", (long long)u->cluster.rack[i]);
-    char *slots = str_printf("%lld", (long long)u->cluster.slots);
-    const char *argv[] = {program,    "--dir",
-                          dir,        "--name",
-                          name,       "--controller",
-                          controller, "--secret-file",
-                          secret,     "--rack",
-                          rack,       "--pod",
-                          "pod0",     u->cluster.slots ? "--slots" : NULL,
-                          slots,      NULL};
+    char *rack = str_printf("rack%lld", (long long)c->rack[i]);
+    char *slots = str_printf("%lld", (long long)cluster_node_slots(c, i));
+    const char *argv[] = {program,
+                          "--dir",
+                          dir,
+                          "--name",
+                          name,
+                          "--controller",
+                          controller,
+                          "--secret-file",
+                          secret,
+                          "--rack",
+                          c->file ? "" : rack,
+                          "--pod", /* the file says it */
+                          c->file ? "" : "pod0",
+                          cluster_node_slots(c, i) ? "--slots" : NULL,
+                          slots,
+                          NULL};
     int rc = -1;
     if (program && fs_mkdirs(dir, 0700, err) == 0)
         rc = service_start(&u->agents[i], dir, (char *const *)(uintptr_t)argv, err);
@@ -167,11 +176,12 @@ static int bring_up_agents(struct up *u, struct err *err)
     u->agents = mem_zero((size_t)u->cluster.nodes, sizeof *u->agents);
     for (int64_t i = 0; i < u->cluster.nodes; i++) {
         struct service *s = &u->agents[i];
-        char *dir = cluster_agent_dir(u->dir, i);
-        s->what = str_printf("the agent of node%lld", (long long)i);
+        char *name = cluster_node_name(&u->cluster, i), *dir = cluster_agent_dir(u->dir, name);
+        s->what = str_printf("the agent of %s", name);
         s->pid_file = str_printf("%s/agent.pid", dir);
         s->log = str_printf("%s/agent.log", dir);
         free(dir);
+        free(name);
         if (service_alive(s) && !knows_port(u, s))
             stop_stray(u, s);
         if (service_alive(s))
@@ -201,7 +211,7 @@ static const json_t *find_node(const json_t *nodes, const char *name)
 static int64_t first_missing(const struct up *u, const json_t *nodes)
 {
     for (int64_t i = 0; i < u->cluster.nodes; i++) {
-        char *name = str_printf("node%lld", (long long)i);
+        char *name = cluster_node_name(&u->cluster, i);
         const char *state = jsonx_str_or(find_node(nodes, name), "state", "absent");
         free(name);
         if (strcmp(state, "up") != 0 && strcmp(state, "draining") != 0 && strcmp(state, "drained") != 0)
@@ -212,9 +222,10 @@ static int64_t first_missing(const struct up *u, const json_t *nodes)
 
 static int explain_missing(struct up *u, int64_t i, struct err *err)
 {
-    char *tail = service_log_tail(&u->agents[i]);
-    err_set(err, "node%lld is not up after %d s; the log %s ends: %s", (long long)i, START_LIMIT_MS / 1000,
+    char *tail = service_log_tail(&u->agents[i]), *name = cluster_node_name(&u->cluster, i);
+    err_set(err, "%s is not up after %d s; the log %s ends: %s", name, START_LIMIT_MS / 1000,
             u->agents[i].log, tail);
+    free(name);
     free(tail);
     return -1;
 }
@@ -259,18 +270,61 @@ static void say(const struct up *u, bool was_there)
     printf(": %lld node%s", (long long)c->nodes, plural(c->nodes));
     if (c->slots)
         printf(" with %lld slot%s each", (long long)c->slots, plural(c->slots));
-    printf(" in %lld rack%s.\n", (long long)c->racks, plural(c->racks));
+    printf(" in %lld rack%s", (long long)c->racks, plural(c->racks));
+    printf(c->file ? " of %s.\n" : ".\n", c->file);
 }
 
-static int bring_up(struct up *u, int64_t nodes, int64_t slots, int64_t racks)
+/* What the command line asks for; 0 and NULL = not said. */
+struct wish {
+    int64_t nodes, slots, racks;
+    const char *file;
+};
+
+/* The nodes of a cluster file, from its own path so that it is found from everywhere later. */
+static int ask_file(struct up *u, const struct wish *wish, const char *file)
+{
+    static struct job_diagnostics diagnostics;
+    struct cluster_spec *spec = NULL;
+    struct err err = {""};
+    bool was_there = u->cluster.nodes > 0;
+    char *path = realpath(file, NULL);
+    int rc = CLI_DONE;
+    if (wish->slots || wish->racks) {
+        rc = cli_fail(CLI_USAGE,
+                      "up: slots and racks are what the cluster file says: leave --slots and --racks away");
+    } else if (cluster_spec_load(path ? path : file, &spec, &diagnostics) != 0) {
+        jobfile_print_diagnostics(&diagnostics);
+        rc = CLI_USAGE;
+    } else if (cluster_ask_file(&u->cluster, spec, path, wish->nodes, &err) != 0) {
+        rc = cli_fail(was_there ? CLI_REFUSED : CLI_USAGE, "up: %s", err.text);
+    }
+    cluster_spec_free(spec);
+    free(path);
+    return rc;
+}
+
+static int ask(struct up *u, const struct wish *wish)
+{
+    struct err err = {""};
+    bool was_there = u->cluster.nodes > 0;
+    const char *file = wish->file ? wish->file : u->cluster.file;
+    if (file)
+        return ask_file(u, wish, file);
+    if (cluster_ask(&u->cluster, wish->nodes, wish->slots, wish->racks, cores(), &err) != 0)
+        return cli_fail(was_there ? CLI_REFUSED : CLI_USAGE, "up: %s", err.text);
+    return CLI_DONE;
+}
+
+static int bring_up(struct up *u, const struct wish *wish)
 {
     struct err err = {""};
     bool was_there;
     if (cluster_read(u->dir, &u->cluster, &err) != 0)
         return cli_fail(CLI_REFUSED, "up: %s", err.text);
     was_there = u->cluster.nodes > 0;
-    if (cluster_ask(&u->cluster, nodes, slots, racks, cores(), &err) != 0)
-        return cli_fail(was_there ? CLI_REFUSED : CLI_USAGE, "up: %s", err.text);
+    int rc = ask(u, wish);
+    if (rc != CLI_DONE)
+        return rc;
     if (cluster_write(u->dir, &u->cluster, &err) != 0)
         return cli_fail(CLI_REFUSED, "up: %s", err.text);
     u->deadline_ms = clock_boot_ms() + START_LIMIT_MS;
@@ -292,14 +346,16 @@ static void clear(struct up *u)
 
 static int up(const struct command *self, int argc, char **argv)
 {
-    int64_t nodes = 0, slots = 0, racks = 0;
+    struct wish wish = {0};
     const struct args_option options[] = {
-        ARGS_OPTION_COUNT("nodes", 'n', &nodes, 1, CLUSTER_NODES_MAX, "N",
+        ARGS_OPTION_COUNT("nodes", 'n', &wish.nodes, 1, UP_NODES_MAX, "N",
                           "nodes to simulate on this host (1)"),
-        ARGS_OPTION_COUNT("slots", 's', &slots, 1, CLUSTER_SLOTS_MAX, "M",
+        ARGS_OPTION_COUNT("slots", 's', &wish.slots, 1, UP_SLOTS_MAX, "M",
                           "CPU slots of each node (GPUs, else cores)"),
-        ARGS_OPTION_COUNT("racks", 'r', &racks, 1, CLUSTER_NODES_MAX, "R",
+        ARGS_OPTION_COUNT("racks", 'r', &wish.racks, 1, UP_NODES_MAX, "R",
                           "racks the nodes are dealt to (1)"),
+        ARGS_OPTION_TEXT("cluster", 0, &wish.file, "FILE",
+                         "play the first nodes of a cluster file, with its names, places and slots"),
     };
     struct args args;
     struct err err = {""};
@@ -312,7 +368,7 @@ static int up(const struct command *self, int argc, char **argv)
         rc = cli_fail(CLI_REFUSED, "up: %s", err.text);
     } else {
         u.client = client_open(args.dir);
-        rc = bring_up(&u, nodes, slots, racks);
+        rc = bring_up(&u, &wish);
         close(lock);
     }
     clear(&u);
@@ -325,6 +381,7 @@ const struct command command_up = {
     .args = "",
     .help =
         "Starts a whole cluster on this host: belayd and its agents; again: starts whatever of it has died",
-    .examples = "  belay up\n  belay up --nodes 4 --slots 2 --racks 2 --dir /tmp/cluster\n",
+    .examples = "  belay up\n  belay up --nodes 4 --slots 2 --racks 2 --dir /tmp/cluster\n"
+                "  belay up --cluster cluster.yaml --nodes 8\n",
     .run = up,
 };
