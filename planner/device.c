@@ -10,15 +10,15 @@
 #define AMPERE                                                                                               \
     .gpu = true, .gemm = 0.71, .gemm_half = 128, .attention_forward = 0.60, .attention_backward = 0.50,      \
     .stream = 0.85, .nvlink_share = 0.65, .network_share = 0.90, .replica_share = 0.30, .tp_exposed = 1.0,   \
-    .kernel_s = 4e-6, .jitter = 0.01
+    .contention = 0.15, .kernel_s = 4e-6, .jitter = 0.01
 #define HOPPER                                                                                               \
     .gpu = true, .gemm = 0.63, .gemm_half = 128, .attention_forward = 0.60, .attention_backward = 0.50,      \
     .stream = 0.85, .nvlink_share = 0.82, .network_share = 0.92, .replica_share = 0.90, .tp_exposed = 0.9,   \
-    .kernel_s = 4e-6, .jitter = 0.01
+    .contention = 0.15, .kernel_s = 4e-6, .jitter = 0.01
 #define BLACKWELL                                                                                            \
     .gpu = true, .gemm = 0.60, .gemm_half = 128, .attention_forward = 0.55, .attention_backward = 0.45,      \
     .stream = 0.85, .nvlink_share = 0.82, .network_share = 0.92, .replica_share = 0.90, .tp_exposed = 0.9,   \
-    .kernel_s = 4e-6, .jitter = 0.01
+    .contention = 0.15, .kernel_s = 4e-6, .jitter = 0.01
 
 static const struct plan_device devices[] = {
     {.name = "a100-40g",
@@ -95,7 +95,6 @@ static const struct plan_device devices[] = {
     {.name = "cpu",
      .bf16 = 100e9,
      .fp32 = 100e9,
-     .memory = 8e9,
      .bandwidth = 10e9,
      .nvlink = 5e9,
      .network = 1e9,
@@ -112,6 +111,7 @@ static const struct plan_device devices[] = {
      .network_share = 0.8,
      .replica_share = 1,
      .tp_exposed = 1,
+     .contention = 0.15,
      .kernel_s = 1e-6,
      .jitter = 0.01},
 };

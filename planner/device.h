@@ -14,9 +14,9 @@ struct plan_device {
     const char *name;
     bool gpu;
     double bf16, fp32, fp8; /* FLOP/s, dense */
-    double memory;          /* bytes; those of the name, not the few more that are there */
-    double bandwidth;       /* of its memory, bytes/s */
-    double nvlink;          /* bytes/s to others in its node, one direction */
+    double memory;    /* bytes; those of the name, not the few more that are there; 0 = not limited here */
+    double bandwidth; /* of its memory, bytes/s */
+    double nvlink;    /* bytes/s to others in its node, one direction */
     double network; /* bytes/s of its NIC, one direction: one NIC a GPU, as the maker's own servers have it */
     double watts;   /* of the board */
     int per_node, per_nvlink; /* GPUs in a server, and that NVLink joins, in the systems of its maker */
@@ -31,6 +31,7 @@ struct plan_device {
     double network_share;      /* of network, ring collectives across nodes */
     double replica_share; /* and of that, the exchange between replicas across nodes (docs/planning.md) */
     double tp_exposed;    /* part of the communication of TP that does not hide behind products */
+    double contention;    /* of hidden communication that computing loses to it */
     double kernel_s;      /* lost at the start and end of each kernel */
     double jitter;        /* standard deviation of a rank's step time, of that time */
 };

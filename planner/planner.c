@@ -109,7 +109,7 @@ static void plan_memory(const struct plan_request *r, struct plan *p)
             p->memory_activations[how] = m.activations;
         }
     p->memory_device = r->device->memory;
-    p->fits = p->memory.total <= p->memory_device;
+    p->fits = p->memory_device == 0 || p->memory.total <= p->memory_device;
 }
 
 /* At inference one replica serves: weights over its TP x PP devices, the rest for keys and values. */

@@ -46,7 +46,7 @@ struct plan {
     struct memory memory;                                   /* as the job asks */
     double memory_total[PLAN_ZERO_STAGES][PLAN_RECOMPUTES]; /* bytes, everything else as the job asks */
     double memory_activations[PLAN_RECOMPUTES];             /* bytes */
-    double memory_device;                                   /* bytes that it has */
+    double memory_device;                                   /* bytes that it has; 0 = not limited */
     bool fits;
     double kv_cache;     /* bytes of one sequence at inference, over all devices */
     double kv_sequences; /* that fit on one replica's TP x PP devices beside the weights */

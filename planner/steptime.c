@@ -152,10 +152,12 @@ static double expert_seconds(const struct work *w)
 
 /* ---- a block, a stage ---- */
 
-/* The ring of keys and values hides behind the attention that uses them. */
-static double exposed(double communication, double computation)
+/* What of a communication keeps the device waiting when it may hide behind a computation. The part that hides still takes memory bandwidth
+ * and processors from it. */
+static double exposed(const struct work *w, double communication, double computation)
 {
-    return fmax(0, communication - computation);
+    double waits = fmax(0, communication - computation);
+    return waits + (communication - waits) * w->device->contention;
 }
 
 static struct block forward(const struct work *w)
@@ -166,7 +168,7 @@ static struct block forward(const struct work *w)
         .attention = core,
         .elementwise = elementwise(w, forward_numbers(w)),
         .tp = tensor_seconds(w),
-        .cp = exposed(context_seconds(w), core),
+        .cp = exposed(w, context_seconds(w), core),
         .ep = expert_seconds(w),
     };
 }
@@ -180,7 +182,7 @@ static struct block backward(const struct work *w)
         .attention = core,
         .elementwise = elementwise(w, backward_numbers(w)),
         .tp = tensor_seconds(w),
-        .cp = exposed(2 * context_seconds(w), core),
+        .cp = exposed(w, 2 * context_seconds(w), core),
         .ep = expert_seconds(w),
     };
 }
@@ -278,7 +280,7 @@ static double replica_seconds(const struct work *w, const struct steptime *stage
     all /= w->level[AXIS_DP] > DOMAIN_NVLINK ? w->device->replica_share : 1;
     double beside = busy(stage) * (w->spec->zero == 3 ? w->micro_batches : 1);
     double ends = all / (double)(share.layers > 0 ? share.layers : 1);
-    return fmax(all - beside, ends);
+    return exposed(w, all - ends, fmax(0, beside - ends)) + ends;
 }
 
 /* AdamW reads gradient, master copy and moments and writes all but the gradient; the norm of all gradients reads them once more. */

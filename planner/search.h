@@ -1,0 +1,25 @@
+/* search: the meshes that a number of devices can form for a model, best first, each with the reason why it loses.
+ *
+ * For every TP x PP x CP x EP that divides the model and the devices, micro-batch, virtual stages, ZeRO stage and recomputation are
+ * chosen so that it fits and is fastest; then the meshes are ranked by the time of a step. Ranks are taken to follow the topology. */
+#ifndef BELAY_PLANNER_SEARCH_H
+#define BELAY_PLANNER_SEARCH_H
+
+#include "planner/planner.h"
+
+#define SEARCH_WHY_SIZE 160
+
+struct search_result {
+    int64_t tp, pp, cp, dp, ep, zero, micro, virtual_stages;
+    enum job_pipeline pipeline;
+    enum job_recompute recompute;
+    struct plan plan;
+    char why[SEARCH_WHY_SIZE]; /* "" of the best; else what costs it most, or by how much it does not fit */
+};
+
+/* base: the model, the global batch, spec->ranks devices and their links; its mesh, its batch's split and its levels are not looked at.
+ * *out: a fresh array (free), those that fit first, fastest first, then those that do not, least memory first. Returns how many,
+ * or 0 with a sentence. */
+size_t plan_search(const struct plan_request *base, struct search_result **out, struct err *err);
+
+#endif
