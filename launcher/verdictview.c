@@ -10,9 +10,12 @@
 #include "launcher/table.h"
 #include "launcher/text.h"
 
+/* Facts stand in a column behind what they are. */
+#define LABEL "  %-10s  "
+
 static void print_need(const struct verdict *v)
 {
-    printf("  need     %lld rank%s", (long long)v->need_ranks, v->need_ranks == 1 ? "" : "s");
+    printf(LABEL "%lld rank%s", "needs", (long long)v->need_ranks, v->need_ranks == 1 ? "" : "s");
     if (v->need_group > 1)
         printf(", in groups of %lld that share a node", (long long)v->need_group);
     if (v->need_borders[0])
@@ -22,18 +25,18 @@ static void print_need(const struct verdict *v)
 
 static void print_room(const struct verdict *v)
 {
-    printf("  free     %lld of %lld slots that it may use", (long long)v->free_slots,
+    printf(LABEL "%lld of %lld slots that it may use", "free", (long long)v->free_slots,
            (long long)v->all_slots);
     if (v->usable_slots < v->all_slots)
         printf(" (%lld are on nodes in service)", (long long)v->usable_slots);
-    printf("\n  fits     %lld of its %lld rank%s now\n", (long long)v->fits_ranks, (long long)v->need_ranks,
-           v->need_ranks == 1 ? "" : "s");
+    printf("\n" LABEL "%lld of its %lld rank%s now\n", "fits", (long long)v->fits_ranks,
+           (long long)v->need_ranks, v->need_ranks == 1 ? "" : "s");
 }
 
 static const char *until(int64_t ms, char out[FORMAT_SIZE])
 {
     char iso[CLOCK_UTC_SIZE];
-    return ms ? format_time(clock_format_utc(ms, iso), out) : "no time limit";
+    return ms ? format_time(clock_format_utc(ms, iso), out) : "without a time limit";
 }
 
 static void print_blockers(const struct verdict *v)
@@ -42,21 +45,22 @@ static void print_blockers(const struct verdict *v)
     for (size_t i = 0; i < v->n_blockers; i++) {
         const struct verdict_blocker *b = &v->blockers[i];
         char *name = text_clean(b->name), *user = text_clean(b->user);
-        printf("  %s  job %lld (%s, %s) holds %lld slot%s, %s%s\n", i == 0 ? "blocked by" : "          ",
+        printf(LABEL "job %lld (%s, %s) holds %lld slot%s, %s%s\n", i == 0 ? "blocked by" : "",
                (long long)b->job, name, user, (long long)b->slots, b->slots == 1 ? "" : "s",
                b->until_ms ? "until " : "", until(b->until_ms, when));
         free(name);
         free(user);
     }
     if (v->starts_ms)
-        printf("  starts   by %s at the latest, as far as time limits tell\n", until(v->starts_ms, when));
+        printf(LABEL "by %s at the latest, as far as time limits tell\n", "starts",
+               until(v->starts_ms, when));
 }
 
 static void print_changes(const struct verdict *v)
 {
     for (size_t i = 0; i < v->n_changes; i++) {
         char *text = text_clean(v->changes[i]);
-        printf("  %s  %s\n", i == 0 ? "to change" : "         ", text);
+        printf(LABEL "%s\n", i == 0 ? "to change" : "", text);
         free(text);
     }
 }
