@@ -272,8 +272,13 @@ static bool collect_job(void *ctx, const struct job_record *job)
     struct view_residents *r = ctx;
     const struct attempt_record *a =
         job->attempt && !job_state_final(job->state) ? core_attempt(r->core, job->id, 0) : NULL;
-    for (size_t i = 0; a && a->state != ATTEMPT_ENDED && i < a->n_nodes; i++)
+    if (!a || (a->state == ATTEMPT_ENDED && !core_job_keeps(r->core, job->id)))
+        return true;
+    for (size_t i = 0; i < a->n_nodes; i++)
         add_resident(r, a->nodes[i].node, job->id);
+    for (size_t i = 0; i < a->n_spares; i++)
+        if (i == 0 || strcmp(a->spares[i - 1].node, a->spares[i].node) != 0)
+            add_resident(r, a->spares[i].node, job->id);
     return true;
 }
 
@@ -319,8 +324,12 @@ static size_t first_resident(const struct view_residents *r, const char *node)
 static json_t *view_jobs_of_node(const struct view_residents *r, const char *node)
 {
     json_t *list = json_array();
-    for (size_t i = first_resident(r, node); i < r->n && strcmp(r->list[i].node, node) == 0; i++)
-        json_array_append_new(list, json_integer(r->list[i].job));
+    int64_t before = 0; /* a job may have both ranks and spare slots there */
+    for (size_t i = first_resident(r, node); i < r->n && strcmp(r->list[i].node, node) == 0; i++) {
+        if (r->list[i].job != before)
+            json_array_append_new(list, json_integer(r->list[i].job));
+        before = r->list[i].job;
+    }
     return list;
 }
 

@@ -23,7 +23,7 @@ json_t *view_checkpoint(const struct job_record *job, const struct checkpoint_re
 /* The job's checkpoint directory, absolute; NULL when it has none. Fresh string. */
 char *view_checkpoint_directory(const struct job_record *job);
 
-/* Which live jobs are on which node, collected once for a whole listing: O(p log p) in placed (job, node) pairs. */
+/* Which live jobs hold slots on which node (with their ranks, as spares, or kept for their next attempt), collected once for a whole listing: O(p log p) in placed (job, node) pairs. */
 struct view_residents;
 struct view_residents *view_residents_collect(const struct core *core);
 void view_residents_free(struct view_residents *residents);

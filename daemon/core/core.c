@@ -186,6 +186,12 @@ void core_each_node(const struct core *core, bool (*fn)(void *ctx, const struct 
             return;
 }
 
+bool core_job_keeps(const struct core *core, int64_t id)
+{
+    const struct job *job = job_find(core, id);
+    return job && job->kept;
+}
+
 int64_t core_node_free_slots(const struct core *core, const char *name)
 {
     const struct node *node = node_find(core, name);

@@ -119,7 +119,9 @@ const struct node_record *core_node(const struct core *core, const char *name);
 void core_each_job(const struct core *core, bool (*fn)(void *ctx, const struct job_record *job), void *ctx);
 void core_each_node(const struct core *core, bool (*fn)(void *ctx, const struct node_record *node),
                     void *ctx);
-/* Slots of the node that no attempt holds. */
+/* Does the job, between two attempts, keep the slots of its newest one? */
+bool core_job_keeps(const struct core *core, int64_t id);
+/* Slots of the node that nobody holds. */
 int64_t core_node_free_slots(const struct core *core, const char *name);
 /* Effective training time ratio of the job so far: productive / (time since its first start); NaN before. */
 double core_job_ettr(const struct core *core, int64_t id, int64_t now_ms);
