@@ -142,6 +142,7 @@ static void is_on_the_page(const char *text)
                             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\"", // NOLINT
                             &width, &height),
                      2);
+    assert_in_range(width, 1, 1620); /* racks flow in lines */
     for (const char *at = text; (at = strstr(at, "<rect x=")); at++) {
         int x, y, w, h;
         assert_int_equal(sscanf(at, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"", &x, &y, &w, &h),
