@@ -237,6 +237,8 @@ bench-step: $(BUILD)/tests/bench/bench_train_step
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$$(nproc)} $<
 bench-turn: $(BUILD)/tests/bench/bench_turn
 	@$<
+bench-placement: $(BUILD)/tests/bench/bench_placement
+	@$<
 bench: all $(TOOLS)
 	@bash tests/bench/run.sh
 MAN1 := $(wildcard packaging/man/*.1)
@@ -266,5 +268,5 @@ help:
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: all check check-run unit build-tests bench-step bench-turn lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
+.PHONY: all check check-run unit build-tests bench-step bench-turn bench-placement lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:

@@ -7,11 +7,7 @@ static void add(struct mesh *m, int64_t size, int64_t stride, unsigned axes)
 {
     if (size <= 1)
         return;
-    struct mesh_dim *d = &m->dim[m->n++];
-    *d = (struct mesh_dim){size, stride, axes, 0};
-    for (enum axis a = 0; a < AXIS_COUNT; a++)
-        if (axes & BIT(a))
-            d->bytes += m->traffic->axis[a].bytes;
+    m->dim[m->n++] = (struct mesh_dim){size, stride, axes};
 }
 
 static int64_t gcd(int64_t a, int64_t b)

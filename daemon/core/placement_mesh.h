@@ -14,7 +14,6 @@ enum { MESH_DIMS = 5 };
 struct mesh_dim {
     int64_t size, stride; /* ranks between two neighbours along it */
     unsigned axes;        /* bit set of enum axis: whose groups span it */
-    double bytes;         /* per rank and step of these axes together */
 };
 
 struct mesh {

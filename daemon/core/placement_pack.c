@@ -25,6 +25,7 @@ struct pack {
     int64_t *free_slots[LEVELS_MAX],
         *slots[LEVELS_MAX]; /* by domain, of the kind of node that the job may use */
     int64_t *take;          /* ranks by node */
+    int64_t spare_slots;    /* that its pod should have left for spares */
     int order[MESH_DIMS];   /* dimensions, innermost first */
 };
 
@@ -52,14 +53,33 @@ static bool is_whole(const struct pack *p, int k, uint32_t d)
     return p->free_slots[k][d] == p->slots[k][d];
 }
 
+/* Spares are to be in the pod of the job: how many slots they need, by the roomiest node. */
+static int64_t slots_for_spares(const struct pack *p, const int64_t *caps)
+{
+    int64_t seat = 0, spares = p->spec->placement.spares;
+    for (size_t i = 0; i < p->view->n_nodes; i++)
+        seat = caps[i] > seat ? caps[i] : seat;
+    return (spares == JOB_SPARES_AUTO ? 1 : spares) * (seat < p->spec->ranks ? seat : p->spec->ranks);
+}
+
+/* Would the pod of this domain still have them with the whole job in it? */
+static bool has_spares(const struct pack *p, int k, uint32_t d)
+{
+    int pod = p->view->level_of[DOMAIN_POD];
+    uint32_t in = p->view->domain[p->view->level[k].first_node[d]][pod];
+    return p->free_slots[pod][in] - p->spec->ranks >= p->spare_slots;
+}
+
 /* ---- choosing domains ---- */
 
-/* Is domain a of level k a better home than b? First that no whole domain is broken up, the narrow ones first; then the fit.
- * Levels from `top` on hold both. */
+/* Is domain a of level k a better home than b? First that the whole job finds room for its spares near; then that no whole domain is
+ * broken up, the narrow ones first; then the fit. Levels from `top` on hold both. */
 static bool fits_better(const struct pack *p, int k, int top, uint32_t a, uint32_t b)
 {
     uint32_t node_a = p->view->level[k].first_node[a], node_b = p->view->level[k].first_node[b];
     const uint32_t *in_a = p->view->domain[node_a], *in_b = p->view->domain[node_b];
+    if (top == p->view->n_levels - 1 && has_spares(p, k, a) != has_spares(p, k, b))
+        return has_spares(p, k, a);
     for (int j = k; j < top; j++)
         if (is_whole(p, j, in_a[j]) != is_whole(p, j, in_b[j]))
             return is_whole(p, j, in_b[j]);
@@ -141,13 +161,13 @@ static void take_blocks(struct pack *p, int k, uint32_t d, int64_t blocks)
 
 /* ---- positions ---- */
 
+/* Within a level in the order of enum axis: TP, CP, EP, PP, DP. So a pipeline stays on neighbours also where DP shares its level. */
 static bool inner(const struct pack *p, int a, int b)
 {
+    int axis_a = __builtin_ctz(p->mesh->dim[a].axes), axis_b = __builtin_ctz(p->mesh->dim[b].axes);
     if (p->plan->level[a] != p->plan->level[b])
         return p->plan->level[a] < p->plan->level[b];
-    if (p->mesh->dim[a].bytes != p->mesh->dim[b].bytes)
-        return p->mesh->dim[a].bytes > p->mesh->dim[b].bytes;
-    return a < b;
+    return axis_a != axis_b ? axis_a < axis_b : a < b;
 }
 
 static void order_dims(struct pack *p)
@@ -306,6 +326,7 @@ void pack_plan(const struct placement_view *view, const struct job_spec *spec, c
     search_blocks_init(&p.blocks, view);
     search_count(view, mesh, plan->level, caps, &p.blocks);
     sum_slots(&p, kind);
+    p.spare_slots = slots_for_spares(&p, caps);
     p.take = mem_zero(view->n_nodes, sizeof(int64_t));
     order_dims(&p);
     if (top == 0)

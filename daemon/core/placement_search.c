@@ -3,7 +3,7 @@
  * At each level a further part of the dimensions is put "within one domain of this level". The blocks that fit into a domain follow
  * from those of its children by division, so each step costs the number of domains below. A branch ends when too few blocks
  * fit, or when even the best ending would cost more than what is known to fit. Of the tuples that fit, those within 1 % of the
- * cheapest compete by preferred borders, then seconds, then bytes at the widest level, the next one, and so on. */
+ * cheapest compete by preferred borders (how many are missed, then how far), then seconds, then bytes at the widest level, the next one, and so on. */
 #include "daemon/core/placement_search.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 struct tuple {
     struct search_plan plan;
-    int64_t misses;
+    int misses, distance;     /* preferred borders that are missed; by how many levels in all */
     double bytes[LEVELS_MAX]; /* per rank and step of the axes at that level */
 };
 
@@ -113,7 +113,9 @@ static void record(struct search *s, double seconds)
         if (s->mesh->traffic->axis[a].size <= 1)
             continue;
         t->bytes[level] += s->mesh->traffic->axis[a].bytes;
-        t->misses += !border->required && level > s->view->level_of[border->within];
+        int beyond = border->required ? 0 : level - s->view->level_of[border->within];
+        t->misses += beyond > 0;
+        t->distance += beyond > 0 ? beyond : 0;
     }
     s->best = seconds < s->best || s->n_found == 1 ? seconds : s->best;
 }
@@ -169,6 +171,8 @@ static bool better(const struct search *s, const struct tuple *a, const struct t
 {
     if (a->misses != b->misses)
         return a->misses < b->misses;
+    if (a->distance != b->distance)
+        return a->distance < b->distance;
     if (a->plan.seconds < b->plan.seconds * (1 - SAME) || b->plan.seconds < a->plan.seconds * (1 - SAME))
         return a->plan.seconds < b->plan.seconds;
     for (int k = s->view->n_levels - 1; k > 0; k--)

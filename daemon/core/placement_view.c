@@ -67,13 +67,19 @@ static uint32_t place_of(struct places *all, const struct placement_node *node)
     return (uint32_t)all->n - 1;
 }
 
+/* Most names that are compared are the same: of one pod, of one rack. */
+static int compare_text(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0 ? 0 : cluster_name_compare(a, b);
+}
+
 static int compare_places(const void *x, const void *y)
 {
     const struct place *a = x, *b = y;
-    int c = cluster_name_compare(a->pod, b->pod);
+    int c = compare_text(a->pod, b->pod);
     if (c == 0)
-        c = cluster_name_compare(a->rack, b->rack);
-    return c != 0 ? c : cluster_name_compare(a->nvlink, b->nvlink);
+        c = compare_text(a->rack, b->rack);
+    return c != 0 ? c : compare_text(a->nvlink, b->nvlink);
 }
 
 static int compare_names(const void *x, const void *y)
@@ -97,7 +103,11 @@ static void sort_names(const struct placement_node **nodes, size_t n)
 static size_t *begin_places(struct places *all)
 {
     size_t *begin = mem_zero(all->n + 1, sizeof(size_t)), next = 0;
-    qsort(all->items, all->n, sizeof(*all->items), compare_places);
+    bool sorted = true;
+    for (size_t i = 1; i < all->n && sorted; i++)
+        sorted = compare_places(&all->items[i - 1], &all->items[i]) <= 0;
+    if (!sorted)
+        qsort(all->items, all->n, sizeof(*all->items), compare_places);
     for (size_t i = 0; i < all->n; i++) {
         begin[all->items[i].number] = all->items[i].next = next;
         next += all->items[i].n;

@@ -119,6 +119,65 @@ static void test_golden(void **state)
     }
 }
 
+struct spare_row {
+    const char *name, *nodes;
+    int64_t ranks, tp, spares;
+    const char *wanted; /* "NODE.SLOT …" of the ranks, then of the spares */
+};
+
+static const struct spare_row spare_rows[] = {
+    {"a pod with room for the spare",
+     "a1 r1 p1 2 2 u;a2 r1 p1 2 2 u;b1 r1 p2 2 2 u;b2 r1 p2 2 2 u;b3 r1 p2 2 2 u", 4, 2, 1,
+     "b1.0 b1.1 b2.0 b2.1 / b3.0 b3.1"},
+    {"without a spare where none can be had", "a1 r1 p1 2 2 u;a2 r1 p1 2 2 u", 4, 2, 1,
+     "a1.0 a1.1 a2.0 a2.1 /"},
+    {"never in another pod", "a1 r1 p1 4 4 u;b1 r1 p2 2 2 u", 4, 4, 1, "a1.0 a1.1 a1.2 a1.3 /"},
+    {"as large as the fullest node", "a1 r1 p1 4 4 u;a2 r1 p1 3 3 u;a3 r1 p1 4 4 u", 4, 4, 1,
+     "a1.0 a1.1 a1.2 a1.3 / a3.0 a3.1 a3.2 a3.3"},
+    {"the job's rack first, each on a node of its own",
+     "a1 r1 p1 2 2 u;a2 r2 p1 2 2 u;a3 r3 p1 2 2 u;a4 r3 p1 8 6 u;a5 r3 p1 8 8 u", 2, 2, 2,
+     "a4.2 a4.3 / a3.0 a3.1 a5.0 a5.1"},
+};
+
+static void print_seats(const struct placed_rank *ranks, size_t n, char *out, size_t size)
+{
+    size_t len = strlen(out);
+    for (size_t i = 0; i < n; i++)
+        len += (size_t)snprintf(out + len, size - len, "%s%s.%lld", len ? " " : "", ranks[i].node,
+                                (long long)ranks[i].slot);
+}
+
+static void test_spares(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(spare_rows) / sizeof(spare_rows[0]); i++) {
+        const struct spare_row *r = &spare_rows[i];
+        struct placement_node nodes[8];
+        char names[8][3][16], text[1024] = "";
+        struct placed_rank ranks[16] = {{0}};
+        struct err why = {""};
+        struct job_spec spec = {
+            .ranks = r->ranks, .tp = r->tp, .pp = 1, .cp = 1, .dp = r->ranks / r->tp, .ep = 1};
+        spec.placement.tp.required = true; /* within a node */
+        spec.placement.spares = r->spares;
+        struct cluster_link links[DOMAIN_COUNT];
+        cluster_links_default(links);
+        struct placement_view *view = placement_view_new(nodes, parse_nodes(r->nodes, nodes, names), links);
+        assert_int_equal(placement_find(view, &spec, ranks, &why), PLACEMENT_OK);
+        placement_view_take(view, ranks, (size_t)r->ranks, 0);
+        size_t n;
+        struct placed_rank *spares = placement_spares(view, &spec, ranks, r->spares, &n);
+        print_seats(ranks, (size_t)r->ranks, text, sizeof(text));
+        size_t len = strlen(text);
+        (void)snprintf(text + len, sizeof(text) - len, " /");
+        print_seats(spares, n, text, sizeof(text));
+        if (strcmp(text, r->wanted) != 0)
+            fail_msg("%s: \"%s\" instead of \"%s\"", r->name, text, r->wanted);
+        free(spares);
+        placement_view_free(view);
+    }
+}
+
 static void test_coordinates(void **state)
 {
     (void)state;
@@ -141,6 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_spares),
         cmocka_unit_test(test_coordinates),
     };
     return cmocka_run_group_tests_name("core placement", tests, NULL, NULL);
