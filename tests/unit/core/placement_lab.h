@@ -53,7 +53,7 @@ static inline void lab_node(struct lab *l, size_t i, int pods, int racks, int pe
 {
     struct placement_node *n = &l->nodes[i];
     long long pod = lab_upto(l, pods), rack = lab_upto(l, racks);
-    (void)snprintf(l->names[i][0], 16, "node%zu", i);
+    (void)snprintf(l->names[i][0], 16, "node%u", (unsigned)(i % 100000));
     (void)snprintf(l->names[i][1], 16, "rack%lld", rack + 8);
     (void)snprintf(l->names[i][2], 16, "pod%lld", pod + 8);
     (void)snprintf(l->names[i][3], 16, "%s", lab_chance(l, 30) ? "nv1" : "");
