@@ -153,6 +153,20 @@ $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o $(call archives,schem
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS_RUNTIME) $(LIBS_SHIM) $(LIBS_DAEMON) $(SYSLIBS_schema) -o $@
 
+# tests/sim: random faults on random small clusters around the core (docs/simulation.md).
+SIM_CHECK_SRC := $(wildcard tests/sim/*.c)
+SIM_SEEDS ?= 1000
+SIM_FROM ?= 1
+$(BUILD)/tests/sim/sim_check: $(call obj,$(SIM_CHECK_SRC)) $(call archives,sim)
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	@$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_sim) -o $@
+sim-check: $(BUILD)/tests/sim/sim_check
+	@$< --seeds $(SIM_SEEDS) --from $(SIM_FROM)
+# Does it find faults that were put into a copy of the core?
+sim-check-planted: $(BUILD)/tests/sim/sim_check
+	@bash tests/sim/planted.sh
+
 INTEGRATION := $(sort $(wildcard tests/integration/*_test.sh))
 export BELAY_BIN := $(CURDIR)/$(BUILD)/bin
 export BELAY_TEST_PROGRAMS := $(CURDIR)/$(BUILD)/tests/programs
@@ -167,7 +181,7 @@ export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 endif
 export CMOCKA_MESSAGE_OUTPUT := TAP
 
-build-tests: all $(UNIT) $(DOUBLE) $(TOOLS)
+build-tests: all $(UNIT) $(DOUBLE) $(TOOLS) $(BUILD)/tests/sim/sim_check
 
 TESTS ?= $(UNIT) $(DOUBLE) $(INTEGRATION)
 # check installs what is missing, then runs itself again so that pkg-config sees it.
@@ -182,7 +196,7 @@ unit: build-tests
 
 # ---- lint --------------------------------------------------------------------------------------------------------------
 C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] planner/*.[ch] sim/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
-	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
+	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/sim/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
 TIDY := $(patsubst %.c,$(BUILD)/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
 lint: lint-format lint-banned lint-arrows $(TIDY) lint-cppcheck
 lint-format:
@@ -264,9 +278,10 @@ help:
 	@echo "make demo       install what is missing, build, and show a training job survive a kill and a drain"
 	@echo "make check      install what is missing, build, lint, and run every test (SANITIZER=address|undefined|thread)"
 	@echo "make unit       only the unit tests      make lint   only the linters     make format   clang-format in place"
+	@echo "make sim-check  random faults on random small clusters around the core (SIM_SEEDS=1000 SIM_FROM=1); sim-check-planted: does it find faults?"
 	@echo "make bench      measurements (docs/performance.md)      make fuzz   fuzz the readers of outside input"
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: all check check-run unit build-tests bench-step bench-turn bench-placement lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
+.PHONY: sim-check sim-check-planted all check check-run unit build-tests bench-step bench-turn bench-placement lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:
