@@ -10,7 +10,7 @@
 #include "common/mem.h"
 #include "schema/suggest.h"
 
-#define OPTIONS_MAX     24
+#define OPTIONS_MAX     40
 #define DURATION_MAX_MS (INT64_C(10) * 366 * 24 * 3600 * 1000)
 
 struct parser {

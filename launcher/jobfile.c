@@ -62,7 +62,10 @@ static void tell_without_effect(const struct jobfile *f)
         fprintf(stderr, "%s: note: notify has no effect yet; `belay events -f` tells the same\n", f->name);
 }
 
-int jobfile_load(const char *name, const struct args_list *sets, struct jobfile *out)
+typedef int parser(const char *, size_t, const char *, const char *const *, size_t, struct job_spec **,
+                   struct job_diagnostics *);
+
+static int load(const char *name, const struct args_list *sets, parser *parse, struct jobfile *out)
 {
     struct err err = {""};
     struct job_diagnostics *d = mem_zero(1, sizeof *d);
@@ -70,16 +73,27 @@ int jobfile_load(const char *name, const struct args_list *sets, struct jobfile 
     *out = (struct jobfile){.name = name};
     if (read_file(out, &err) != 0) {
         rc = cli_fail(CLI_USAGE, "%s", err.text);
-    } else if (job_spec_parse(out->text, out->len, name, sets->items, sets->count, &out->spec, d) != 0) {
+    } else if (parse(out->text, out->len, name, sets->items, sets->count, &out->spec, d) != 0) {
         jobfile_print_diagnostics(d);
         rc = CLI_USAGE;
     }
-    if (out->spec)
-        tell_without_effect(out);
-    else
+    if (!out->spec)
         jobfile_clear(out);
     free(d);
     return rc;
+}
+
+int jobfile_load(const char *name, const struct args_list *sets, struct jobfile *out)
+{
+    int rc = load(name, sets, job_spec_parse, out);
+    if (out->spec)
+        tell_without_effect(out);
+    return rc;
+}
+
+int jobfile_load_plan(const char *name, const struct args_list *sets, struct jobfile *out)
+{
+    return load(name, sets, job_spec_parse_plan, out);
 }
 
 void jobfile_clear(struct jobfile *f)

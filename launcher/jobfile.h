@@ -18,6 +18,8 @@ struct jobfile {
 
 /* Reads and checks. CLI_DONE with *out filled (jobfile_clear), or CLI_USAGE after printing what is wrong. */
 int jobfile_load(const char *name, const struct args_list *sets, struct jobfile *out);
+/* As jobfile_load, for a job that is only planned: what the bundled runtime cannot do yet is accepted. */
+int jobfile_load_plan(const char *name, const struct args_list *sets, struct jobfile *out);
 void jobfile_clear(struct jobfile *f);
 
 /* Prints "N more" and the diagnostics, one a line, on stderr. */

@@ -8,26 +8,13 @@
 #include "schema/suggest.h"
 
 static const struct command *const commands[] = {
-    &command_up,
-    &command_down,
-    &command_validate,
-    &command_submit,
-    &command_run,
-    &command_status,
-    &command_describe,
-    &command_logs,
-    &command_events,
-    &command_checkpoints,
-    &command_cancel,
-    &command_hold,
-    &command_release,
-    &command_requeue,
-    &command_nodes,
-    &command_drain,
-    &command_undrain,
-    &command_why,
-    &command_sim,
-    NULL,
+    &command_up,     &command_down,        &command_validate,
+    &command_plan,   &command_submit,      &command_run,
+    &command_status, &command_describe,    &command_logs,
+    &command_events, &command_checkpoints, &command_cancel,
+    &command_hold,   &command_release,     &command_requeue,
+    &command_nodes,  &command_drain,       &command_undrain,
+    &command_why,    &command_sim,         NULL,
 };
 #define COMMANDS_MAX 64
 
@@ -50,7 +37,7 @@ static int overview(FILE *out)
                  "state folder.\n"
                  "Exit codes: 0 done, 1 the job failed, 2 usage or invalid file, 3 cannot reach belayd, 4 no "
                  "such thing, "
-                 "5 refused.\n");
+                 "5 refused; plan: 6 would wait, 7 can never run.\n");
     return CLI_DONE;
 }
 

@@ -13,11 +13,11 @@
     .contention = 0.15, .kernel_s = 4e-6, .jitter = 0.01
 #define HOPPER                                                                                               \
     .gpu = true, .gemm = 0.63, .gemm_half = 128, .attention_forward = 0.60, .attention_backward = 0.50,      \
-    .stream = 0.85, .nvlink_share = 0.82, .network_share = 0.92, .replica_share = 0.90, .tp_exposed = 0.9,   \
+    .stream = 0.85, .nvlink_share = 0.82, .network_share = 0.92, .replica_share = 0.80, .tp_exposed = 0.9,   \
     .contention = 0.15, .kernel_s = 4e-6, .jitter = 0.01
 #define BLACKWELL                                                                                            \
     .gpu = true, .gemm = 0.60, .gemm_half = 128, .attention_forward = 0.55, .attention_backward = 0.45,      \
-    .stream = 0.85, .nvlink_share = 0.82, .network_share = 0.92, .replica_share = 0.90, .tp_exposed = 0.9,   \
+    .stream = 0.85, .nvlink_share = 0.82, .network_share = 0.92, .replica_share = 0.80, .tp_exposed = 0.9,   \
     .contention = 0.15, .kernel_s = 4e-6, .jitter = 0.01
 
 static const struct plan_device devices[] = {
@@ -101,7 +101,7 @@ static const struct plan_device devices[] = {
      .watts = 10,
      .per_node = 8,
      .per_nvlink = 8,
-     .gpu = true,
+
      .gemm = 0.85,
      .gemm_half = 16,
      .attention_forward = 0.30,

@@ -115,7 +115,7 @@ static double elementwise(const struct work *w, double numbers)
 
 /* ---- communication within passes ---- */
 
-/* An all-reduce, or a gather and a scatter: bytes over the ring, and a message per doubling of the ranks. */
+/* Collectives of one axis: bytes over the ring, and a message per doubling of the ranks, as trees and switches have it. */
 static double ring_seconds(const struct work *w, enum axis axis, double times, double bytes)
 {
     struct cluster_link link = fabric_ring(w->fabric, w->spec, axis, w->level[axis]);
@@ -268,6 +268,15 @@ static double bubble_share(const struct work *w)
     return w->spec->pipeline == PIPELINE_ZERO_BUBBLE ? share / 3 : share;
 }
 
+/* Gathers and scatters over all replicas are rings of as many hops (NCCL has no trees for them); in a node the switch makes them one. */
+static double gathers_seconds(const struct work *w, double collectives, double bytes)
+{
+    bool outside = w->level[AXIS_DP] > DOMAIN_NVLINK;
+    double hops = outside ? (double)(w->spec->dp * w->spec->cp - 1) : 0;
+    double seconds = ring_seconds(w, AXIS_DP, collectives, bytes) / (outside ? w->device->replica_share : 1);
+    return seconds + collectives * hops * w->fabric->links[w->level[AXIS_DP]].latency_s;
+}
+
 /* Gradients go while the last micro-batch passes back, parameters while the first passes forward; with ZeRO-3 every pass has
  * its gathers beside it. The first block's parameters and the last one's gradients have nothing to hide behind. */
 static double replica_seconds(const struct work *w, const struct steptime *stage)
@@ -276,8 +285,7 @@ static double replica_seconds(const struct work *w, const struct steptime *stage
     traffic_of(w->spec, &t);
     struct params_share share = params_largest_share(w->spec);
     double collectives = w->spec->zero == 3 ? (1 + 2 * w->micro_batches) * (double)share.layers : 2;
-    double all = ring_seconds(w, AXIS_DP, collectives, t.axis[AXIS_DP].bytes);
-    all /= w->level[AXIS_DP] > DOMAIN_NVLINK ? w->device->replica_share : 1;
+    double all = gathers_seconds(w, collectives, t.axis[AXIS_DP].bytes);
     double beside = busy(stage) * (w->spec->zero == 3 ? w->micro_batches : 1);
     double ends = all / (double)(share.layers > 0 ? share.layers : 1);
     return exposed(w, all - ends, fmax(0, beside - ends)) + ends;

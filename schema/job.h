@@ -124,6 +124,8 @@ char *job_spec_to_yaml(const struct job_spec *spec);
 int64_t job_model_parameters(const struct job_model *m);
 
 const char *job_arch_name(enum job_arch arch);
+/* The name of preset i from 0; NULL after the last. */
+const char *job_preset_name(size_t i);
 const char *job_domain_name(enum job_domain domain);
 
 #endif

@@ -219,6 +219,11 @@ const char *job_domain_name(enum job_domain domain)
     return (size_t)domain < COUNT(domains) ? domains[domain] : "?";
 }
 
+const char *job_preset_name(size_t i)
+{
+    return i < COUNT(presets) ? presets[i].name : NULL;
+}
+
 const struct job_preset *job_preset_find(const char *name)
 {
     for (size_t i = 0; i < COUNT(presets); i++)

@@ -1,0 +1,33 @@
+/* planask: from the words of `belay plan` to a job, a device and links: what is planned.
+ *
+ * The job comes from a file, or is made of --model and the other options. */
+#ifndef BELAY_LAUNCHER_PLANASK_H
+#define BELAY_LAUNCHER_PLANASK_H
+
+#include "launcher/jobfile.h"
+#include "planner/planner.h"
+#include "schema/cluster.h"
+
+#define PLANASK_NOT_GIVEN (-1)
+
+struct planask {
+    const char *file; /* or NULL */
+    struct args_list sets;
+    const char *model, *gpu, *tokens, *watts, *recompute, *cluster;
+    int64_t gpus, tp, pp, cp, dp, ep, zero, micro, global, context, virtual_stages; /* PLANASK_NOT_GIVEN */
+};
+
+/* Everything that a plan needs. spec is the file's or a made one; cluster is NULL without --cluster. */
+struct planask_job {
+    struct jobfile file; /* of a plan of a file; its text is what a server can be asked about */
+    struct job_spec *spec;
+    struct cluster_spec *cluster;
+    struct plan_request request; /* links and levels as without a placement */
+    bool choose_mesh;            /* neither file nor options say a mesh */
+};
+
+/* CLI_DONE with *out filled (planask_clear), or an exit code after saying what is wrong. */
+int planask_read(const struct planask *ask, struct planask_job *out);
+void planask_clear(struct planask_job *job);
+
+#endif

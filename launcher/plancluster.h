@@ -1,0 +1,17 @@
+/* plancluster: what a cluster file says to `belay plan`: links, sizes of its parts, kind of device. */
+#ifndef BELAY_LAUNCHER_PLANCLUSTER_H
+#define BELAY_LAUNCHER_PLANCLUSTER_H
+
+#include "planner/planner.h"
+#include "schema/cluster.h"
+
+/* CLI_DONE with *out (cluster_spec_free), or CLI_USAGE after printing what is wrong with the file. */
+int plancluster_load(const char *path, struct cluster_spec **out);
+
+/* The type of its first devices that say one; "" when none does. */
+const char *plancluster_device(const struct cluster_spec *cluster);
+
+/* Puts its links, the devices of the largest part of each level, and the levels that follow from those into the request. */
+void plancluster_apply(const struct cluster_spec *cluster, struct plan_request *request);
+
+#endif

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# belay plan without a cluster: the report, JSON with stable keys, exit codes, the search, cluster files, and what is said about wrong words.
+. "$(dirname "$0")/../lib.sh"
+ROOT=$PWD
+cd "$SCRATCH" || exit 1
+
+fails() { # WHAT CODE REGEX COMMAND...: exit code, nothing on stdout, one sentence on stderr
+  local what=$1 code=$2 regex=$3 rc; shift 3
+  "$@" >out 2>err </dev/null; rc=$?
+  if [ "$rc" -eq "$code" ] && [ ! -s out ] && grep -qE -- "$regex" err; then ok "$what" true; else
+    ok "$what" false; diag "exit $rc, stdout: $(cat out)" "stderr: $(cat err)"; fi
+}
+exits() { # WHAT CODE COMMAND...: exit code, its output in out
+  local what=$1 code=$2 rc; shift 2
+  "$@" >out 2>err </dev/null; rc=$?
+  is "$what" "$rc" "$code" || diag "stderr: $(cat err)"
+}
+near() { # WHAT NUMBER LOW HIGH
+  ok "$1" perl -e 'exit !($ARGV[0] >= $ARGV[1] && $ARGV[0] <= $ARGV[2])' -- "$2" "$3" "$4"
+}
+
+# ---- a model and a number of devices: the best mesh is reported
+exits "a model on GPUs needs no cluster and no file" 0 belay plan --model gpt3-175b --gpus 1024 --gpu h100 --tokens 300e9
+like "the first line is one plain sentence" "$(head -1 out)" '^gpt3-175b with 175G parameters on 1024 h100: 300G tokens in [0-9.]+ days at .* MFU, .* of 80 GB a device\.$'
+for section in Model Mesh "Memory of the fullest device" "Traffic of a rank and step" Step Cost; do
+  ok "it has the section $section" grep -qx "$section" out
+done
+like "parameters by part" "$(cat out)" 'attention +58.0G  \(604M a block\)'
+like "every ZeRO stage" "$(cat out)" '^ +3  and weights +[0-9.>]+!? +[0-9.>]+!? +[0-9.>]+!?'
+like "keys and values at inference" "$(cat out)" 'Inference: 9.66 GB'
+like "energy" "$(cat out)" 'energy .* MWh at 700 W a device'
+
+# ---- the same as JSON, on a mesh of the user's
+exits "a mesh of one's own" 0 belay plan --model llama3-405b --gpus 8192 --gpu h100 --tp 8 --pp 16 --virtual 8 --zero 2 --global 2048 --tokens 15e12 --watts 1000 -o json
+cp out plan.json
+is "the mesh is the one asked for" "$(json .mesh.dp <plan.json) $(json .mesh.schedule <plan.json) $(json .mesh.precision <plan.json)" "64 interleaved bf16"
+is "parameters" "$(json .model.parameters.total <plan.json)" 405853388800
+near "MFU near the published 43 %" "$(json .cost.mfu <plan.json)" 0.38 0.48
+is "fits" "$(json .memory.fits <plan.json)" true
+is "keys" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); print join " ", sort keys %$v' <plan.json)" "cost flops memory mesh model step traffic"
+is "keys of cost" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); print join " ", sort keys %{$v->{cost}}' <plan.json)" \
+  "days hfu kwh mfu mfu_full_attention steps tokens tokens_per_s tokens_per_s_device tokens_per_step watts"
+is "keys of the step" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); print join " ", sort keys %{$v->{step}}' <plan.json)" \
+  "attention bubble bubble_share cp dp elementwise ep jitter optimizer pp products recompute seconds tp"
+is "four ZeRO stages" "$(json .memory.zero.length <plan.json)" 4
+is "five axes, TP in the node" "$(json .traffic.axes.length <plan.json) $(json .traffic.axes.0.axis <plan.json) $(json .traffic.axes.0.level <plan.json)" "5 TP node"
+is "watts as given" "$(json .cost.watts <plan.json)" 1000
+ok "energy is watts x devices x days" perl -e 'exit !(abs($ARGV[0] / ($ARGV[1] * 24 * 8192) - 1) < 1e-6)' -- "$(json .cost.kwh <plan.json)" "$(json .cost.days <plan.json)"
+
+# ---- what does not fit
+exits "a model too large exits with 7" 7 belay plan --model llama3-70b --gpus 8 --gpu a100-40g
+like "and says by how much" "$(head -1 out)" 'does not fit: a device needs [0-9.]+ GB and has 40'
+exits "in JSON too" 7 belay plan --model llama3-70b --gpus 8 --gpu a100-40g -o json
+is "fits: false" "$(json .memory.fits <out)" false
+
+# ---- search
+exits "the search ranks meshes" 0 belay plan --model llama3-70b --gpus 64 --gpu h100 --search --top 3
+like "it says how many there are" "$(head -1 out)" '^[0-9]+ meshes of 64 h100 for llama3-70b and 512 sequences a step, [0-9]+ of them fit:$'
+like "and why the others lose" "$(cat out)" '^2 .* (waits for|pipeline bubble|smaller products|as fast)'
+like "and how many more" "$(tail -1 out)" '^… and [0-9]+ more \(--top [0-9]+ shows all\)$'
+exits "as JSON" 0 belay plan --model llama3-70b --gpus 64 --gpu h100 --search --top 5 -o json
+is "five of them" "$(json .length <out)" 5
+is "keys of a mesh" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); print join " ", sort keys %{$v->[0]}' <out)" \
+  "cp days dp ep fits memory mfu micro pp recompute schedule seconds tokens_per_s tp virtual_stages why zero"
+is "the best has no reason" "$(json .0.why <out)" ""
+ok "the second is not faster" perl -e 'exit !($ARGV[0] <= $ARGV[1])' -- "$(json .0.seconds <out)" "$(json .1.seconds <out)"
+
+# ---- a job file
+cat >job.yaml <<'Y'
+name: mine
+train:
+  model: {arch: llama, layers: 8, hidden: 1024, heads: 16, context: 2048, vocab: 32000}
+  data: {path: x.bin, tokenizer: bpe}
+  steps: 1000
+  batch: {global: 64, micro: 2}
+  precision: bf16
+parallel: {tp: 2, pp: 2, dp: 4}
+Y
+exits "a file that only GPUs could train" 0 belay plan job.yaml --gpu a100
+like "is planned as it stands" "$(cat out)" '16 ranks: tp 2, pp 2, cp 1, dp 4; zero 0, recompute none, 1f1b'
+like "its steps are the training" "$(cat out)" 'for 131M tokens in 1.00k steps'
+exits "--set changes it" 0 belay plan job.yaml --set parallel.zero=1 --gpu a100 -o json
+is "as asked" "$(json .mesh.zero <out)" 1
+like "a file without a kind of device is for H100" "$(belay plan job.yaml | head -1)" 'on 16 h100'
+like "one that trains in fp32 is for CPUs" "$(belay plan "$ROOT/examples/quickstart.yaml" | head -1)" 'on 4 cpu: .* MFU'
+like "standard input" "$(belay plan - <job.yaml | head -1)" '^llama with'
+exits "the devices of a file may be searched too" 0 belay plan job.yaml --gpu h100 --search -o json
+is "each mesh has all ranks" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); my %n = map { $_->{tp} * $_->{pp} * $_->{cp} * $_->{dp} => 1 } @$v; print join " ", keys %n' <out)" 16
+
+# ---- a cluster file
+exits "links and sizes of a cluster file" 0 belay plan --model llama3-405b --gpus 16384 --tp 8 --pp 16 --virtual 8 --zero 2 --global 2048 --cluster "$ROOT/tests/topologies/llama3.yaml" -o json
+is "its devices, and DP over pods" "$(json .mesh.device <out) $(json .traffic.axes.4.level <out)" "h100 cluster"
+near "rings over few borders are not slowed by oversubscription" "$(json .cost.mfu <out)" 0.36 0.46
+printf 'name: c\npods: 3\n' >bad.yaml
+fails "a wrong cluster file names line and column" 2 '^bad.yaml:2:' belay plan job.yaml --cluster bad.yaml
+
+# ---- wrong words
+fails "nothing to plan" 2 'name a job file, or a model and GPUs' belay plan
+fails "a file and a model" 2 'not both' belay plan job.yaml --model gpt3-175b
+fails "a model without a number" 2 'say how many: --gpus N' belay plan --model gpt3-175b
+fails "an unknown model names the nearest" 2 'no model called "gpt3-176b": did you mean gpt3-175b\?' belay plan --model gpt3-176b --gpus 8
+fails "one that is like none" 2 'docs/job-file.md lists the presets' belay plan --model unheard-of --gpus 8
+fails "an unknown GPU names the nearest" 2 'no device called "h10": did you mean h100\?' belay plan --model llama3-8b --gpus 8 --gpu h10
+fails "one that is like none lists all" 2 'known are a100-40g, a100-80g, h100' belay plan --model llama3-8b --gpus 8 --gpu radeon-7
+fails "tokens that are none" 2 'such as 300e9' belay plan --model llama3-8b --gpus 8 --tokens many
+fails "tokens below 0" 2 'such as 300e9' belay plan --model llama3-8b --gpus 8 --tokens -1
+fails "a mesh that does not divide the GPUs" 2 '8 GPUs cannot be divided by tp x pp x cp = 3' belay plan --model llama3-8b --gpus 8 --tp 3
+fails "a mesh that is not the GPUs" 2 'tp x pp x cp x dp is 4, not --gpus 8' belay plan --model llama3-8b --gpus 8 --tp 2 --dp 2
+fails "a mesh that does not divide the model" 2 'tp 64 does not divide the 32 heads' belay plan --model llama3-8b --gpus 64 --tp 64
+fails "a batch that the mesh does not divide" 2 'plan: train.batch.global: 10 sequences cannot|plan: train.batch.global: 10 is not a multiple' belay plan --model llama3-8b --gpus 8 --dp 8 --global 10
+fails "a wrong recomputation" 2 'must be none, selective or full' belay plan --model llama3-8b --gpus 8 --recompute some
+fails "options of the mesh with a file" 2 '--set parallel.tp=8' belay plan job.yaml --tp 2
+fails "a program of one's own" 2 'only train: jobs have a plan' belay plan "$ROOT/examples/hello.yaml"
+fails "a file with mistakes" 2 '^-:1:1: |^-:' belay plan - 
+ok "and nothing was made on the way" test ! -e "$BELAY_DIR"
+plan "$TAP_COUNT"
