@@ -146,8 +146,8 @@ static void show_zero(const struct plan_request *r, const struct plan *p)
         for (int how = 0; how < PLAN_RECOMPUTES; how++) {
             bool here = zero == r->spec->zero && how == (int)r->spec->train.recompute;
             bool fits = p->memory_device == 0 || p->memory_total[zero][how] <= p->memory_device;
-            table_cell(t, fits ? COLOUR_NONE : COLOUR_RED, "%s%.1f%s", here ? ">" : "",
-                       p->memory_total[zero][how] / GB, fits ? " " : "!");
+            table_cell(t, fits ? COLOUR_NONE : COLOUR_RED, "%s%s%.1f", here ? ">" : "", fits ? "" : "!",
+                       p->memory_total[zero][how] / GB);
         }
     }
     table_print(t, stdout, 0, terminal_colours(stdout));
@@ -289,8 +289,8 @@ void planview_search(const struct plan_request *base, const struct search_result
     size_t fitting = 0;
     for (size_t i = 0; i < count; i++)
         fitting += meshes[i].plan.fits;
-    printf("%zu meshes of %lld %s for %s and %lld sequences a step, %zu of them fit:\n", count,
-           (long long)s->ranks, base->device->name,
+    printf("%zu mesh%s of %lld %s for %s and %lld sequences a step, %zu of them fit:\n", count,
+           count == 1 ? "" : "es", (long long)s->ranks, base->device->name,
            s->train.model.preset[0] ? s->train.model.preset : s->name, (long long)s->train.batch_global,
            fitting);
     for (size_t i = 0; i < count && i < top; i++)

@@ -26,7 +26,7 @@ for section in Model Mesh "Memory of the fullest device" "Traffic of a rank and 
   ok "it has the section $section" grep -qx "$section" out
 done
 like "parameters by part" "$(cat out)" 'attention +58.0G  \(604M a block\)'
-like "every ZeRO stage" "$(cat out)" '^ +3  and weights +[0-9.>]+!? +[0-9.>]+!? +[0-9.>]+!?'
+like "every ZeRO stage" "$(cat out)" '^ +3  and weights +[>!]*[0-9.]+ +[>!]*[0-9.]+ +[>!]*[0-9.]+$'
 like "keys and values at inference" "$(cat out)" 'Inference: 9.66 GB'
 like "energy" "$(cat out)" 'energy .* MWh at 700 W a device'
 

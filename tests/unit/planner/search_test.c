@@ -102,6 +102,20 @@ static void results_are_plans(void **state)
     done(&f);
 }
 
+/* 4 does not divide 6, so there is no TP 4; and a setting that fits replaces one tried before that does not. */
+static void only_what_divides_and_fits_is_taken(void **state)
+{
+    (void)state;
+    struct found f = search("preset: llama-tiny", 66, "dp: 6", "h100");
+    for (size_t i = 0; i < f.count; i++)
+        assert_int_equal(f.meshes[i].tp * f.meshes[i].pp * f.meshes[i].cp * f.meshes[i].dp, 6);
+    done(&f);
+    f = search("preset: llama3-8b", 64, "dp: 8", "h100");
+    assert_true(mesh(&f, 1, 1, 1)->plan.fits);
+    assert_int_equal(mesh(&f, 1, 1, 1)->zero, 2); /* stage 1 needs more than 80 GB without recomputation */
+    done(&f);
+}
+
 static void losing_has_a_reason(void **state)
 {
     (void)state;
@@ -162,13 +176,10 @@ static void a_batch_that_nothing_divides_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mesh_is_there_once),
-        cmocka_unit_test(the_ranking_holds),
-        cmocka_unit_test(results_are_plans),
-        cmocka_unit_test(losing_has_a_reason),
-        cmocka_unit_test(too_little_memory_says_how_much),
-        cmocka_unit_test(experts_get_groups),
-        cmocka_unit_test(a_batch_that_nothing_divides_is_refused),
+        cmocka_unit_test(every_mesh_is_there_once), cmocka_unit_test(the_ranking_holds),
+        cmocka_unit_test(results_are_plans),        cmocka_unit_test(only_what_divides_and_fits_is_taken),
+        cmocka_unit_test(losing_has_a_reason),      cmocka_unit_test(too_little_memory_says_how_much),
+        cmocka_unit_test(experts_get_groups),       cmocka_unit_test(a_batch_that_nothing_divides_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
