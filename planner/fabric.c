@@ -6,13 +6,6 @@
 #define DEVICES_PER_RACK 16
 #define DEVICES_PER_POD  3072
 
-/* Seconds of a message by level; the same as those of a cluster file that says nothing. */
-static const double latencies[DOMAIN_COUNT] = {[DOMAIN_NODE] = 5e-6,
-                                               [DOMAIN_NVLINK] = 5e-6,
-                                               [DOMAIN_RACK] = 2e-6,
-                                               [DOMAIN_POD] = 3e-6,
-                                               [DOMAIN_CLUSTER] = 5e-6};
-
 static bool in_node(enum job_domain level)
 {
     return level == DOMAIN_NODE || level == DOMAIN_NVLINK;
@@ -26,9 +19,9 @@ void fabric_default(const struct plan_device *device, struct fabric *out)
                                        [DOMAIN_RACK] = rack,
                                        [DOMAIN_POD] = DEVICES_PER_POD},
                            .device = device};
+    cluster_links_default(out->links);
     for (enum job_domain level = 0; level < DOMAIN_COUNT; level++)
-        out->links[level] = (struct cluster_link){
-            .bytes_per_s = in_node(level) ? device->nvlink : device->network, .latency_s = latencies[level]};
+        out->links[level].bytes_per_s = in_node(level) ? device->nvlink : device->network;
 }
 
 /* Ranks from the first to the last of a group, when ranks are numbered TP fastest. */

@@ -14,8 +14,8 @@ struct fabric {
     const struct plan_device *device; /* for the share of a link that software gets */
 };
 
-/* Servers and NVLink domains as the device's maker builds them, at least 16 devices in a rack and 3,072 in a pod (arXiv 2407.21783,
- * section 3.3.1). */
+/* Latencies of cluster_links_default, the device's NVLink and NIC; servers and NVLink domains as the device's maker builds them, at least 16
+ * devices in a rack and 3,072 in a pod (arXiv 2407.21783, section 3.3.1). */
 void fabric_default(const struct plan_device *device, struct fabric *out);
 
 /* The smallest domain that holds a whole group of each axis when ranks follow the topology, TP fastest, then CP, PP and DP. */
