@@ -1,6 +1,8 @@
 /* planparts: two tables. */
 #include "launcher/planparts.h"
 
+#include <string.h>
+
 struct part {
     const char *key, *words;
     size_t at;
@@ -36,7 +38,9 @@ const size_t planparts_step_count = sizeof step_parts / sizeof *step_parts;
 
 static double value(const struct plan *plan, size_t at)
 {
-    return *(const double *)((const char *)plan + at);
+    double out;
+    memcpy(&out, (const char *)plan + at, sizeof out);
+    return out;
 }
 
 double planparts_memory(const struct plan *plan, size_t i)

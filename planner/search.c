@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/mem.h"
 
@@ -198,7 +199,9 @@ static const struct {
 
 static double part(const struct search_result *r, size_t loss)
 {
-    return *(const double *)((const char *)&r->plan.step + losses[loss].at);
+    double out;
+    memcpy(&out, (const char *)&r->plan.step + losses[loss].at, sizeof out);
+    return out;
 }
 
 static void explain_memory(struct search_result *r)
