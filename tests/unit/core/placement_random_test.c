@@ -209,7 +209,8 @@ static void check_spares(struct trial *t)
     }
     struct placed_rank all[RANKS + SPARES * LAB_SLOTS];
     memcpy(all, t->ranks, (size_t)t->lab.spec.ranks * sizeof(all[0]));
-    memcpy(all + t->lab.spec.ranks, t->spares, t->n_spares * sizeof(all[0]));
+    if (t->n_spares > 0)
+        memcpy(all + t->lab.spec.ranks, t->spares, t->n_spares * sizeof(all[0]));
     check_slots(&t->lab, all, (size_t)t->lab.spec.ranks + t->n_spares);
 }
 
