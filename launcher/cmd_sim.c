@@ -1,12 +1,15 @@
 /* belay sim: weeks of a cluster in seconds, from a scenario file; needs no cluster. */
-#include <math.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/mem.h"
 #include "launcher/args.h"
 #include "launcher/jobfile.h"
 #include "launcher/output.h"
+#include "launcher/simsvg.h"
+#include "launcher/simsweep.h"
 #include "launcher/simview.h"
 
 enum { POINTS = 240 };
@@ -30,7 +33,34 @@ static int load(const struct request *q, struct scenario **out)
     return rc < 0 ? CLI_USAGE : CLI_DONE;
 }
 
-static int simulate(const struct request *q)
+/* ---- one run ---- */
+
+static int draw(const struct request *q, const struct scenario *s, const struct sim_result *r)
+{
+    if (!q->svg)
+        return CLI_DONE;
+    FILE *out = fopen(q->svg, "we");
+    if (!out)
+        return cli_fail(CLI_USAGE, "%s cannot be written: %s", q->svg, strerror(errno));
+    simsvg_write(out, r, s->name ? s->name : q->file);
+    bool bad = fflush(out) != 0 || ferror(out);
+    if (fclose(out) != 0 || bad)
+        return cli_fail(CLI_REFUSED, "%s could not be written: is the disk full?", q->svg);
+    return CLI_DONE;
+}
+
+static void show(const struct request *q, const struct scenario *s, const struct sim_result *r, uint64_t seed)
+{
+    if (q->output != OUTPUT_JSON) {
+        simview_print(s, r, seed, q->output == OUTPUT_WIDE);
+        return;
+    }
+    json_t *o = simview_json(s, r, seed);
+    output_json(o);
+    json_decref(o);
+}
+
+static int simulate_once(const struct request *q)
 {
     struct scenario *s = NULL;
     int rc = load(q, &s);
@@ -41,19 +71,68 @@ static int simulate(const struct request *q)
     struct sim_options options = {.seed = (uint64_t)(q->seed >= 0 ? q->seed : s->seed),
                                   .days = q->days > 0 ? q->days : s->days,
                                   .points = POINTS};
-    if (sim_run(s, &options, &r, &err) < 0) {
+    if (sim_run(s, &options, &r, &err) < 0)
         rc = cli_fail(CLI_REFUSED, "%s", err.text);
-    } else if (q->output == OUTPUT_JSON) {
-        json_t *o = simview_json(s, &r, options.seed);
-        output_json(o);
-        json_decref(o);
-    } else {
-        simview_print(s, &r, options.seed, q->output == OUTPUT_WIDE);
-    }
+    else
+        rc = draw(q, s, &r);
+    if (rc == CLI_DONE)
+        show(q, s, &r, options.seed);
     sim_result_clear(&r);
     scenario_free(s);
     return rc;
 }
+
+/* ---- many ---- */
+
+static int check_sweep(const struct request *q, bool *sweeps)
+{
+    struct scenario *s = NULL;
+    int rc = load(q, &s);
+    *sweeps = rc == CLI_DONE && s->n_sweeps > 0;
+    scenario_free(s);
+    if (rc == CLI_DONE && q->sweep && !*sweeps)
+        return cli_fail(CLI_USAGE,
+                        "%s has nothing to sweep: add, e.g., sweep: {checkpoint.every: [10m, 30m, 1h]}",
+                        q->file);
+    return rc;
+}
+
+static int simulate_many(const struct request *q)
+{
+    bool sweeps = false;
+    int rc = check_sweep(q, &sweeps);
+    if (rc != CLI_DONE)
+        return rc;
+    if (q->svg)
+        return cli_fail(CLI_USAGE, "--svg draws one run: leave --sweep and --seeds away");
+    struct args_list sets = q->sets;
+    const char **items = mem_zero(sets.count + 2, sizeof(char *));
+    for (size_t i = 0; i < sets.count; i++)
+        items[i] = sets.items[i];
+    if (sweeps && !q->sweep)
+        items[sets.count++] = "sweep={}"; /* only seeds were asked for */
+    sets.items = items;
+    struct simsweep *w = mem_zero(1, sizeof(*w));
+    rc = simsweep_run(q->file, &sets, q->seed, q->seeds, q->days, w);
+    if (rc == CLI_DONE && q->output == OUTPUT_JSON) {
+        json_t *o = simsweep_json(w);
+        output_json(o);
+        json_decref(o);
+    } else if (rc == CLI_DONE) {
+        simsweep_print(w);
+    }
+    simsweep_clear(w);
+    free(w);
+    free(items);
+    return rc;
+}
+
+static int simulate(const struct request *q)
+{
+    return q->sweep || q->seeds > 1 ? simulate_many(q) : simulate_once(q);
+}
+
+/* ---- the command line ---- */
 
 static int read_days(struct request *q)
 {
@@ -74,6 +153,10 @@ static int sim(const struct command *self, int argc, char **argv)
         ARGS_OPTION_LIST("set", 0, &q.sets, "KEY=VALUE",
                          "put this in place of what the file says, e.g. checkpoint.every=1h"),
         ARGS_OPTION_COUNT("seed", 0, &q.seed, 0, INT64_MAX, "N", "draw everything from this number"),
+        ARGS_OPTION_COUNT("seeds", 0, &q.seeds, 1, 10000, "K", "means over so many seeds"),
+        ARGS_OPTION_FLAG("sweep", 0, &q.sweep,
+                         "every combination of the values in the file's sweep:, and which is best"),
+        ARGS_OPTION_TEXT("svg", 0, &q.svg, "FILE", "draw utilisation and goodput over time"),
         ARGS_OPTION_TEXT("days", 0, &q.days_text, "D", "simulate this many days"),
     };
     struct args args;
@@ -92,9 +175,10 @@ static int sim(const struct command *self, int argc, char **argv)
 
 const struct command command_sim = {
     .name = "sim",
-    .args = "FILE [--seed N] [--days D] [--set KEY=VALUE]...",
+    .args = "FILE [--seed N] [--seeds K] [--days D] [--set KEY=VALUE]... [--sweep] [--svg FILE]",
     .help = "Simulates weeks of a cluster: jobs, failures, checkpoints; needs no cluster",
-    .examples = "  belay sim examples/sim-small.yaml\n",
+    .examples = "  belay sim examples/sim-small.yaml --svg small.svg\n"
+                "  belay sim examples/sim-small.yaml --sweep --seeds 10\n",
     .min_words = 1,
     .max_words = 1,
     .listing = true,

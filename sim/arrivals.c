@@ -23,8 +23,9 @@ static int prepare_entry(struct sim *sim, size_t i, struct err *err)
     *gaps_of(sim, i) = random_stream(sim->options->seed, 1000 + 2 * i);
     *works_of(sim, i) = random_stream(sim->options->seed, 1001 + 2 * i);
     sim->entry_step_ms[i] = (double)job->step_ms;
-    if (job->step_ms == 0 && steptime_plan(sim->sc, job, &sim->entry_step_ms[i], err) < 0)
-        return err_prefix(err, "job %s has no step: and the planner gives none", job->spec->name);
+    if (job->step_ms == 0 && steptime_plan(sim->sc->cluster, job->spec, &sim->entry_step_ms[i], err) < 0)
+        return err_prefix(err, "job %s has no step: in the scenario, and the planner cannot tell it",
+                          job->spec->name);
     sim_later(sim, job->first_ms, EVENT_ARRIVAL, (int64_t)i, 0);
     return 0;
 }

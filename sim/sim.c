@@ -38,16 +38,39 @@ struct vjob *sim_job(struct sim *sim, int64_t id)
 
 /* ---- begin and end ---- */
 
+/* What the core is told for `spares: auto`: failures that take a node out, and how long. */
+static void tell_failures(const struct scenario *sc, struct core_config *config)
+{
+    static const enum scenario_kind kinds[] = {FAULT_GPU_BROKEN, FAULT_NODE_CRASH, FAULT_LINK_CUT};
+    double per_day = 0, days = 0;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        per_day += sc->faults[kinds[i]].per_day;
+        days += sc->faults[kinds[i]].per_day * (double)sc->faults[kinds[i]].repair.ms / 86400e3;
+    }
+    config->failures_per_node_day = per_day / (double)sc->cluster->n_nodes;
+    config->repair_days = per_day > 0 ? days / per_day : 0;
+}
+
 static struct core *make_core(struct sim *sim)
 {
     core_config_defaults(&sim->config);
     int64_t prepare_ms = PATIENCE * sim->sc->timing.prepare_ms;
     sim->config.seed = sim->options->seed;
+    sim->config.cluster = sim->sc->cluster;
     sim->config.suspect_after_ms = NEVER_MS;
     sim->config.down_after_ms = sim->sc->timing.detect_ms;
     if (sim->config.prepare_timeout_ms < prepare_ms)
         sim->config.prepare_timeout_ms = prepare_ms;
+    tell_failures(sim->sc, &sim->config);
     return core_new(&sim->config, sim_time_now(sim));
+}
+
+static void drain_marked(struct sim *sim, const struct cluster_node *node)
+{
+    enum core_refusal why;
+    if (node->drained)
+        (void)core_drain(sim->core, sim_time_now(sim), node->name, "drained in the cluster file", 0, true,
+                         &why, NULL);
 }
 
 static void begin(struct sim *sim)
@@ -56,6 +79,8 @@ static void begin(struct sim *sim)
     agents_build(sim);
     for (size_t i = 0; i < sim->n_nodes; i++)
         agents_hello(sim, &sim->nodes[i]);
+    for (size_t i = 0; i < sim->n_nodes; i++)
+        drain_marked(sim, sim->nodes[i].spec);
     for (uint64_t k = 0; k < SCENARIO_KIND_COUNT; k++) {
         sim->strikes[k] = random_stream(sim->options->seed, 10 + k);
         sim->victims[k] = random_stream(sim->options->seed, 30 + k);

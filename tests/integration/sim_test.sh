@@ -28,6 +28,20 @@ ok "nothing is lost without failures" bash -c "belay sim small.yaml -o json --se
   jq -e >/dev/null '.device_time.replay_s == 0 and .device_time.load_s == 0 and all(.jobs[]; .attempts <= 1)'"
 is "fewer days" "$(belay sim small.yaml --days 1.5 -o json | jq .days)" 1.5
 
+belay sim small.yaml --svg plot.svg >three; belay sim small.yaml >one
+ok "a plot changes nothing else" cmp one three
+like "the plot" "$(head -n 1 plot.svg)" "^<svg xmlns="
+ok "many seeds" quiet bash -c "belay sim small.yaml --days 2 --seeds 3 -o json | jq -e '.seeds == 3 and (.rows|length) == 1 and .rows[0].ettr > 0.5'"
+belay sim small.yaml --sweep --seeds 2 >sweep
+like "a sweep names the best" "$(head -n 1 sweep)" "^Best of 4: checkpoint.every = (30m|1h|2h): "
+like "and what theory says beside it" "$(tail -n 1 sweep)" "the best interval is .* by Young \(1974\) and .* by Daly \(2006\)"
+is "it marks one" "$(grep -c '^best ' sweep)" 1
+ok "a sweep of two" quiet bash -c "belay sim small.yaml --days 1 --sweep --set 'sweep={checkpoint.every: [1h, 2h], spares: [0, 1]}' -o json |
+  jq -e '(.rows|length) == 4 and .rows[1].set == {\"checkpoint.every\": \"1h\", \"spares\": \"1\"} and .best < 4'"
+
+fails "nothing to sweep" 2 "small.yaml has nothing to sweep: add" belay sim small.yaml --sweep --set 'sweep={}'
+fails "a plot of many" 2 "svg draws one run" belay sim small.yaml --seeds 2 --svg x.svg
+fails "a plot that cannot be written" 2 "nowhere/x.svg cannot be written" belay sim small.yaml --svg nowhere/x.svg
 fails "a file that is not there" 2 "^missing.yaml:1:1: .*missing.yaml" belay sim missing.yaml
 fails "a wrong field" 2 "^--set checkpoint.evry=1h: unknown field \"evry\" in checkpoint; did you mean \"every\"" belay sim small.yaml --set checkpoint.evry=1h
 fails "no days at all" 2 "days must be a number of days above 0" belay sim small.yaml --days 0

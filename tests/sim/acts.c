@@ -74,12 +74,15 @@ static char *draw_yaml(struct cell *c)
                                           "restart: {max: 4, window: 1h, backoff: 1s}\n"};
     static const char *const limits[] = {"", "", "limits: {time: 40s, grace: 2s}\n",
                                          "limits: {grace: 500ms}\n"};
-    static const char *const places[] = {"",
-                                         "",
-                                         "placement: {spares: 1}\n",
-                                         "placement: {spares: auto}\n",
-                                         "placement: {spares: 3}\n",
-                                         "placement: {spares: 2}\n"};
+    static const char *const places[] = {
+        "",
+        "",
+        "placement: {spares: 1}\n",
+        "placement: {spares: auto}\n",
+        "placement: {spares: 2, pp: {within: rack, required: true}}\n",
+        "placement: {spares: 3, dp: {within: pod, required: true}}\n",
+        "placement: {cp: {within: node, required: true}, dp: {within: rack}}\n",
+        "placement: {tp: {within: node, required: false}}\n"};
     static const char *const ranks[] = {"", "priority: 3\n", "priority: -1\n", "resources: {memory: 9GiB}\n"};
     int64_t mesh[4], key = c->keys;
     draw_mesh(c, 1 + cell_pick(c, cell_pick(c, 3) ? 1 + c->n_slots / 2 : c->n_slots), mesh);
@@ -88,7 +91,7 @@ static char *draw_yaml(struct cell *c)
     bool saves = train || cell_pick(c, 2);
     char *folder = saves ? str_printf("checkpoint: {directory: ck%lld}\n", (long long)key) : str_dup("");
     char *yaml = str_printf("%s%s%s%s%s%s", head, folder, budgets[cell_pick(c, 4)], limits[cell_pick(c, 4)],
-                            places[cell_pick(c, 6)], ranks[cell_pick(c, 4)]);
+                            places[cell_pick(c, 8)], ranks[cell_pick(c, 4)]);
     free(head);
     free(folder);
     return yaml;

@@ -1,0 +1,43 @@
+/* simsweep: one scenario under many settings and seeds: which is best. */
+#ifndef BELAY_LAUNCHER_SIMSWEEP_H
+#define BELAY_LAUNCHER_SIMSWEEP_H
+
+#include <jansson.h>
+
+#include "launcher/args.h"
+#include "sim/sim.h"
+
+#define SIMSWEEP_ROWS_MAX 256
+
+/* Means over the seeds, and how far they spread. */
+struct simsweep_row {
+    char *values[SCENARIO_SWEEPS_MAX]; /* of the keys, in their order */
+    double ettr, ettr_spread;          /* standard deviation over seeds; 0 with one seed */
+    double goodput, utilisation, wait_ms, interrupted;
+    double replay, stalled,
+        recovery; /* shares of the time of jobs: repeated; waiting for checkpoints; detect + stop + place + load */
+    double failed; /* jobs that failed */
+};
+
+struct simsweep {
+    char *keys[SCENARIO_SWEEPS_MAX];
+    size_t n_keys;
+    struct simsweep_row rows[SIMSWEEP_ROWS_MAX];
+    size_t n_rows, best; /* best: most goodput; of equals (within 0.1 %) most ETTR */
+    int64_t seeds;
+    double days;
+    /* of the largest job, over all runs: for the closed forms beside the table; 0 = not known */
+    double mttf_s, cost_s;
+    bool overlap;
+    double written_s; /* until a checkpoint is durable */
+};
+
+/* Runs file with each combination of the values in its sweep: (with none, only as it is), `seeds` seeds each from `seed` (-1 = the file's)
+ * on; days 0 = the file's. 0, or an exit code after saying what is wrong. */
+int simsweep_run(const char *file, const struct args_list *sets, int64_t seed, int64_t seeds, double days,
+                 struct simsweep *out);
+void simsweep_print(const struct simsweep *sweep);
+json_t *simsweep_json(const struct simsweep *sweep);
+void simsweep_clear(struct simsweep *sweep);
+
+#endif
