@@ -204,7 +204,9 @@ bool search_levels(const struct placement_view *view, const struct job_spec *spe
     struct search s = {.view = view, .spec = spec, .mesh = mesh, .caps = caps};
     prepare(&s);
     search_blocks_init(&s.blocks, view);
-    descend(&s, 0, (1u << mesh->n) - 1);
+    search_count(view, mesh, s.limit, caps, &s.blocks); /* the loosest levels: without them there are none */
+    if (s.blocks.total[view->n_levels - 1] > 0)
+        descend(&s, 0, (1u << mesh->n) - 1);
     const struct tuple *best = choose(&s);
     if (best)
         *out = best->plan;
