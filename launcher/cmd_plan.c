@@ -1,11 +1,14 @@
-/* belay plan: what a job will cost, before it is submitted; needs no cluster. The words are read by planask, everything is computed by
- * planner/, and shown by planview. */
+/* belay plan: could a job start, and what will it cost, before it is submitted; needs no cluster. The words are read by planask, the cluster
+ * is asked by planverdict, everything else is computed by planner/ and shown by planview. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "launcher/args.h"
 #include "launcher/output.h"
 #include "launcher/planask.h"
+#include "launcher/planverdict.h"
 #include "launcher/planview.h"
+#include "launcher/verdictview.h"
 
 #define RANKS_MAX  JOB_RANKS_MAX
 #define TOP        10
@@ -14,15 +17,43 @@
 struct planning {
     struct planask ask;
     struct planask_job job;
+    struct planverdict verdict;
+    const char *dir, *svg, *colour;
     enum args_output output;
     bool search;
     int64_t top;
 };
 
-/* A job whose mesh does not fit the device can never run there. */
-static int verdict_of(const struct plan *plan)
+/* A job whose mesh does not fit the device can never run there; else it is as the cluster says. */
+static int exit_code(const struct planning *p, const struct plan *plan)
 {
-    return plan->fits ? CLI_DONE : CLI_NEVER;
+    if (plan && !plan->fits)
+        return CLI_NEVER;
+    return p->verdict.known ? verdictview_exit(&p->verdict.verdict) : CLI_DONE;
+}
+
+static void print_verdict(const struct planning *p)
+{
+    enum verdict_kind kind = p->verdict.verdict.kind;
+    bool would = kind == VERDICT_CAPACITY || kind == VERDICT_FRAGMENTED;
+    verdictview_print(&p->verdict.verdict, would ? "If it were submitted now: it" : "It");
+}
+
+/* Of a program that nobody knows the insides of, where it would go is all there is to say. */
+static int report_verdict(const struct planning *p)
+{
+    if (!p->verdict.known)
+        return cli_fail(CLI_USAGE,
+                        "plan: only the bundled runtime's jobs (train:) can be predicted; of others it is "
+                        "said where they would go: start a cluster, or name one with --cluster");
+    if (p->output == OUTPUT_JSON) {
+        json_t *o = json_pack("{s:O}", "verdict", p->verdict.encoded);
+        output_json(o);
+        json_decref(o);
+    } else {
+        print_verdict(p);
+    }
+    return exit_code(p, NULL);
 }
 
 static int report(const struct planning *p, const struct plan_request *request)
@@ -33,12 +64,18 @@ static int report(const struct planning *p, const struct plan_request *request)
         return cli_fail(CLI_USAGE, "plan: %s", err.text);
     if (p->output == OUTPUT_JSON) {
         json_t *o = planview_json(request, &plan);
+        if (p->verdict.known)
+            json_object_set(o, "verdict", p->verdict.encoded);
         output_json(o);
         json_decref(o);
     } else {
+        if (p->verdict.known) {
+            print_verdict(p);
+            printf("\n");
+        }
         planview_report(request, &plan, p->output == OUTPUT_WIDE);
     }
-    return verdict_of(&plan);
+    return exit_code(p, &plan);
 }
 
 static int list(const struct planning *p, const struct search_result *meshes, size_t count)
@@ -50,7 +87,7 @@ static int list(const struct planning *p, const struct search_result *meshes, si
     } else {
         planview_search(&p->job.request, meshes, count, (size_t)p->top, p->output == OUTPUT_WIDE);
     }
-    return verdict_of(&meshes[0].plan);
+    return exit_code(p, &meshes[0].plan);
 }
 
 /* The report of the best mesh. */
@@ -83,12 +120,28 @@ static int search(struct planning *p)
     return rc;
 }
 
+static int answer(struct planning *p)
+{
+    if (!p->job.spec->is_train)
+        return report_verdict(p);
+    if (p->search || p->job.choose_mesh)
+        return search(p);
+    planverdict_levels(&p->verdict, &p->job.request);
+    return report(p, &p->job.request);
+}
+
 static int run(struct planning *p)
 {
     int rc = planask_read(&p->ask, &p->job);
     if (rc != CLI_DONE)
         return rc;
-    rc = p->search || p->job.choose_mesh ? search(p) : report(p, &p->job.request);
+    if (!p->search)
+        rc = planverdict_ask(&p->ask, &p->job, p->dir, &p->verdict);
+    if (rc == CLI_DONE && p->svg)
+        rc = planverdict_draw(&p->verdict, &p->job, p->svg, p->colour);
+    if (rc == CLI_DONE)
+        rc = answer(p);
+    planverdict_clear(&p->verdict);
     planask_clear(&p->job);
     return rc;
 }
@@ -129,7 +182,10 @@ static int plan(const struct command *self, int argc, char **argv)
         ARGS_OPTION_TEXT("recompute", 0, &p.ask.recompute, "HOW", "none, selective or full"),
         ARGS_OPTION_TEXT("watts", 0, &p.ask.watts, "W",
                          "power of a device, for the energy (the maker's figure)"),
-        ARGS_OPTION_TEXT("cluster", 0, &p.ask.cluster, "FILE", "links and sizes of this cluster file"),
+        ARGS_OPTION_TEXT("cluster", 0, &p.ask.cluster, "FILE",
+                         "ask about the cluster of this file instead of the one that runs"),
+        ARGS_OPTION_TEXT("svg", 0, &p.svg, "FILE", "draw the cluster and where the ranks would go"),
+        ARGS_OPTION_TEXT("colour", 0, &p.colour, "AXIS", "of the drawing: by tp, pp (default) or dp"),
         ARGS_OPTION_FLAG("search", 0, &p.search, "rank all meshes, with the reason why each loses"),
         ARGS_OPTION_COUNT("top", 0, &p.top, 1, MESHES_MAX, "N", "how many of them (10)"),
     };
@@ -138,6 +194,7 @@ static int plan(const struct command *self, int argc, char **argv)
     if (rc == ARGS_GO) {
         p.ask.file = args.n_words > 0 ? args.words[0] : NULL;
         p.output = args.output;
+        p.dir = args.dir;
         rc = run(&p);
         args_clear(&args);
     }
@@ -148,11 +205,13 @@ static int plan(const struct command *self, int argc, char **argv)
 const struct command command_plan = {
     .name = "plan",
     .args = "FILE | --model NAME --gpus N",
-    .help = "Predicts memory, traffic, step time, MFU, days and energy of a training job; needs no cluster",
+    .help = "Says whether a job could start and where, and predicts memory, traffic, step time, MFU, days "
+            "and energy",
     .examples = "  belay plan job.yaml --gpu h100\n"
                 "  belay plan --model gpt3-175b --gpus 1024 --gpu a100 --tokens 300e9\n"
                 "  belay plan --model llama3-405b --gpus 16384 --tp 8 --pp 16 --virtual 8 --global 2048\n"
-                "  belay plan --model llama3-70b --gpus 64 --search --top 5\n",
+                "  belay plan --model llama3-70b --gpus 64 --search --top 5\n"
+                "  belay plan job.yaml --cluster site.yaml --svg job.svg\n",
     .max_words = 1,
     .listing = true,
     .run = plan,
