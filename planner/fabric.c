@@ -66,13 +66,11 @@ static double group_size(const struct job_spec *spec, enum axis axis)
     return (double)size;
 }
 
-/* Members of one group in one domain of the level, when groups are spread evenly over the ranks. */
-static double members(const struct fabric *f, const struct job_spec *spec, enum axis axis,
-                      enum job_domain level)
+double fabric_members(const struct job_spec *spec, enum axis axis, double devices)
 {
     double size = group_size(spec, axis);
     double stride = span_of(spec, axis) / size;
-    double inside = floor(f->devices[level] / (stride > 1 ? stride : 1));
+    double inside = floor(devices / (stride > 1 ? stride : 1));
     return inside < 1 ? 1 : inside < size ? inside : size;
 }
 
@@ -90,7 +88,7 @@ struct cluster_link fabric_ring(const struct fabric *f, const struct job_spec *s
     struct cluster_link ring = fabric_pairs(f, level);
     double inside = 1, size = group_size(spec, axis); /* members that share the way out of the domain below */
     for (enum job_domain l = 0; l <= level; l++) {
-        double here = l == level ? size : members(f, spec, axis, l);
+        double here = l == level ? size : fabric_members(spec, axis, f->devices[l]);
         double way = f->links[l].bytes_per_s * share(f, l) * inside;
         if (here > inside && (l == level || here < size)) {
             ring.bytes_per_s = inside == 1 || way < ring.bytes_per_s ? way : ring.bytes_per_s;

@@ -22,6 +22,10 @@ void fabric_default(const struct plan_device *device, struct fabric *out);
 void fabric_levels(const struct job_spec *spec, const double devices[DOMAIN_COUNT],
                    enum job_domain level[AXIS_COUNT]);
 
+/* Members of one group of the axis in one domain of the level, with so many devices in it, when ranks follow the topology: 1 to the size of
+ * the group. They share the domain's way out, which a ring goes once. */
+double fabric_members(const struct job_spec *spec, enum axis axis, double devices);
+
 /* Bytes/s that a rank of a ring of the axis gets, each way, and the latency of one message at its level. */
 struct cluster_link fabric_ring(const struct fabric *f, const struct job_spec *spec, enum axis axis,
                                 enum job_domain level);

@@ -93,7 +93,7 @@ static void cost_axis(struct walk *w, const struct axis_traffic *t, struct place
     walk_groups(w);
     close_rings(w, groups);
     out->level[w->axis] = w->view->level[w->level].kind;
-    out->axis_seconds[w->axis] = mesh_axis_seconds(w->view, t, w->level);
+    out->axis_seconds[w->axis] = mesh_axis_seconds(w->view, w->spec, w->axis, t, w->level);
     out->seconds += out->axis_seconds[w->axis];
     out->top_bytes += bytes_across(w, t);
     free(w->first);

@@ -1,6 +1,8 @@
 /* placement_mesh: see placement_mesh.h. */
 #include "daemon/core/placement_mesh.h"
 
+#include "planner/fabric.h"
+
 #define BIT(axis) (1u << (axis))
 
 static void add(struct mesh *m, int64_t size, int64_t stride, unsigned axes)
@@ -82,11 +84,29 @@ int mesh_axis_level(const struct mesh *mesh, enum axis axis, const int *level)
     return widest;
 }
 
-double mesh_axis_seconds(const struct placement_view *view, const struct axis_traffic *traffic, int level)
+/* Members of a group of a ring that share the way out of a domain below the level. A group that is spread wider than it would have to be
+ * is taken to have one in each. */
+static double sharing(const struct placement_view *view, const struct job_spec *spec, enum axis axis,
+                      int64_t size, int level)
+{
+    if (axis == AXIS_PP || axis == AXIS_EP)
+        return 1;
+    for (int k = level - 1; k >= 0; k--) {
+        double members = fabric_members(spec, axis, (double)view->level[k].devices);
+        if (members < (double)size)
+            return members;
+    }
+    return 1;
+}
+
+double mesh_axis_seconds(const struct placement_view *view, const struct job_spec *spec, enum axis axis,
+                         const struct axis_traffic *traffic, int level)
 {
     double slowest = 0;
     for (int k = 0; k <= level; k++) {
-        double s = traffic_seconds(traffic, &view->links[view->level[k].kind]);
+        struct cluster_link way = view->links[view->level[k].kind];
+        way.bytes_per_s *= sharing(view, spec, axis, traffic->size, k);
+        double s = traffic_seconds(traffic, &way);
         slowest = s > slowest ? s : slowest;
     }
     return slowest;

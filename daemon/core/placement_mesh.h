@@ -34,7 +34,9 @@ void mesh_limits(const struct mesh *mesh, const struct job_spec *spec, const str
 /* Level of an axis when dimension d has level[d]: the widest of its dimensions. */
 int mesh_axis_level(const struct mesh *mesh, enum axis axis, const int *level);
 
-/* Seconds per step of an axis whose groups are held by domains of that level: over the slowest link that they cross. */
-double mesh_axis_seconds(const struct placement_view *view, const struct axis_traffic *traffic, int level);
+/* Seconds per step of an axis whose groups are held by domains of that level: over the slowest link that they cross. A ring (TP, CP, DP)
+ * leaves a domain once, so its members there share the way out; pairs (PP, EP) need a link each. */
+double mesh_axis_seconds(const struct placement_view *view, const struct job_spec *spec, enum axis axis,
+                         const struct axis_traffic *traffic, int level);
 
 #endif

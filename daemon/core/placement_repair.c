@@ -110,7 +110,7 @@ static void weigh(struct repair *r)
         r->limit[a] = border->required ? r->view->level_of[border->within] : r->view->n_levels - 1;
         r->level[a] = mesh_axis_level(&r->mesh, a, level);
         for (int k = 0; k < r->view->n_levels; k++)
-            r->seconds[a][k] = mesh_axis_seconds(r->view, &r->traffic->axis[a], k);
+            r->seconds[a][k] = mesh_axis_seconds(r->view, r->spec, a, &r->traffic->axis[a], k);
     }
 }
 

@@ -195,7 +195,7 @@ static void prepare(struct search *s)
     mesh_limits(s->mesh, s->spec, s->view, s->limit);
     for (enum axis a = 0; a < AXIS_COUNT; a++)
         for (int k = 0; k < s->view->n_levels; k++)
-            s->seconds[a][k] = mesh_axis_seconds(s->view, &s->mesh->traffic->axis[a], k);
+            s->seconds[a][k] = mesh_axis_seconds(s->view, s->spec, a, &s->mesh->traffic->axis[a], k);
 }
 
 bool search_levels(const struct placement_view *view, const struct job_spec *spec, const struct mesh *mesh,

@@ -175,6 +175,18 @@ static void begin_level(struct placement_view *v, enum job_domain kind, size_t c
 }
 
 /* domain[i][level] holds ids by kind; gathers those of the levels and fills the bounds of each level. */
+static int64_t most_slots(const struct placement_view *v, const struct view_level *l)
+{
+    int64_t most = 0;
+    for (size_t d = 0; d < l->count; d++) {
+        int64_t slots = 0;
+        for (uint32_t i = l->first_node[d]; i < l->first_node[d + 1]; i++)
+            slots += v->nodes[i].slots;
+        most = slots > most ? slots : most;
+    }
+    return most;
+}
+
 static void build_levels(struct placement_view *v)
 {
     size_t count[LEVELS_MAX];
@@ -193,6 +205,7 @@ static void build_levels(struct placement_view *v)
             l->first_child[v->domain[i][k]] = k > 0 ? v->domain[i][k - 1] : (uint32_t)i;
         }
         l->first_node[l->count] = (uint32_t)v->n_nodes;
+        l->devices = most_slots(v, l);
         l->first_child[l->count] = (uint32_t)(k > 0 ? v->level[k - 1].count : v->n_nodes);
     }
 }

@@ -23,6 +23,7 @@ struct view_level {
     size_t count;
     uint32_t *first_child; /* [count+1] domains of the level below; level 0: nodes, itself */
     uint32_t *first_node;  /* [count+1] */
+    int64_t devices;       /* slots of the largest of them */
 };
 
 struct placement_view {

@@ -102,7 +102,7 @@ static void tables(struct brute *b)
         for (int64_t r = 0; r < b->lab->spec.ranks; r++)
             b->group[a][r] = axis_group(&b->lab->spec, a, r);
         for (int k = 0; k < b->view->n_levels; k++)
-            b->seconds[a][k] = mesh_axis_seconds(b->view, &b->lab->traffic.axis[a], k);
+            b->seconds[a][k] = mesh_axis_seconds(b->view, &b->lab->spec, a, &b->lab->traffic.axis[a], k);
     }
     for (size_t i = 0; i < b->view->n_nodes; i++)
         for (size_t k = 0; k < b->view->n_nodes; k++)
