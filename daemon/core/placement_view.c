@@ -355,9 +355,10 @@ int64_t view_capacity(const struct placement_view *view, size_t node, int64_t me
         return 0;
     int64_t ranks = extent == EXTENT_FREE ? view->n_free[node] : n->slots;
     int64_t left = extent == EXTENT_FREE ? view->free_memory[node] : n->memory;
-    if (n->memory > 0 && memory > 0 && left < memory * ranks)
-        ranks = left > 0 ? left / memory : 0;
-    return ranks;
+    if (n->memory == 0 || memory == 0)
+        return ranks;
+    int64_t by_memory = left > 0 ? left / memory : 0;
+    return by_memory < ranks ? by_memory : ranks;
 }
 
 int64_t view_capacities(const struct placement_view *view, enum view_kind kind, int64_t memory,
