@@ -44,8 +44,8 @@ static int report_verdict(const struct planning *p)
 {
     if (!p->verdict.known)
         return cli_fail(CLI_USAGE,
-                        "plan: only the bundled runtime's jobs (train:) can be predicted; of others it is "
-                        "said where they would go: start a cluster, or name one with --cluster");
+                        "plan: only train: jobs have a plan; of others it is said where they would "
+                        "go: start a cluster, or name one with --cluster");
     if (p->output == OUTPUT_JSON) {
         json_t *o = json_pack("{s:O}", "verdict", p->verdict.encoded);
         output_json(o);
