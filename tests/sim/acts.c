@@ -10,19 +10,19 @@ static struct agent *pick_agent(struct cell *c)
     return &c->agents[cell_pick(c, (int64_t)c->n_agents)];
 }
 
-/* A job that was promised, or 0. */
+/* A job that was promised (and runs), or 0. */
+static int64_t pick_of(struct cell *c, bool running)
+{
+    int64_t found[JOBS_MAX + 1], n = 0;
+    for (int64_t id = 1; id <= JOBS_MAX; id++)
+        if (c->promises[id].yaml && (!running || c->jobs[id].state == JOB_RUNNING))
+            found[n++] = id;
+    return n > 0 ? found[cell_pick(c, n)] : 0;
+}
+
 static int64_t pick_job(struct cell *c)
 {
-    int64_t known = 0;
-    for (int64_t id = 1; id <= JOBS_MAX; id++)
-        known += c->promises[id].yaml != NULL;
-    if (known == 0)
-        return 0;
-    int64_t n = cell_pick(c, known);
-    for (int64_t id = 1; id <= JOBS_MAX; id++)
-        if (c->promises[id].yaml && n-- == 0)
-            return id;
-    return 0;
+    return pick_of(c, false);
 }
 
 /* Room in the list of requests is always there: a turn answers them. */
@@ -203,7 +203,7 @@ static void end_a_rank(struct cell *c)
     static const int codes[] = {0, 0, 0, 1, 1, 2, 93, 94, 95};
     struct agent *g = NULL;
     struct link_rank *r = NULL;
-    struct shim *s = pick_running(c, pick_job(c), &g, &r);
+    struct shim *s = pick_running(c, pick_of(c, true), &g, &r);
     if (!s)
         return;
     r->state = RANK_EXITED;
@@ -234,7 +234,7 @@ static void lose_a_shim(struct cell *c)
 {
     struct agent *g = NULL;
     struct link_rank *r = NULL;
-    struct shim *s = pick_running(c, pick_job(c), &g, &r);
+    struct shim *s = pick_running(c, pick_of(c, true), &g, &r);
     if (!s)
         return;
     cell_note(c, "%s: the shim of %lld.%lld dies", g->name, (long long)s->job, (long long)s->attempt);
@@ -257,8 +257,7 @@ static void make_progress(struct cell *c)
         "STEP", "STEP", "STEP", "CHECKPOINT_DURABLE", "CHECKPOINT_DURABLE", "CHECKPOINT_ON"};
     struct agent *g = NULL;
     struct link_rank *r = NULL;
-    int64_t id = pick_job(c);
-    const struct shim *s = pick_running(c, id, &g, &r);
+    const struct shim *s = pick_running(c, pick_of(c, true), &g, &r);
     if (!s || !agent_speaks(g))
         return;
     char value[24];
@@ -388,34 +387,59 @@ void act(struct cell *c)
 
 /* ---- no more faults ---- */
 
+/* One that leaves exits, and somebody starts it again. What was said late may have told of something that is over; a hello sets that right. */
 static void heal_agent(struct cell *c, struct agent *g)
 {
-    enum core_refusal why;
-    struct err err = {""};
-    /* One that leaves exits, and somebody starts it again. What was said late may have told of something that is over; a hello sets
-     * that right. */
+    if (g->lost)
+        return;
     if (!g->linked || g->leaving || c->replays)
         link_up(c, g);
     g->refuses = g->leaving = g->mute = false;
-    if (core_undrain(c->core, cell_time(c), g->name, &why, &err) == 0)
-        ask(c, ASK_UNDRAIN)->agent = g->index;
+}
+
+/* The machine is gone for good, or cannot be reached any more while what runs there goes on. */
+static void lose_agent(struct cell *c, struct agent *g)
+{
+    cell_note(c, "%s never comes back", g->name);
+    g->lost = true;
+    agent_cut(c, g, cell_pick(c, 2));
+    if (cell_pick(c, 2))
+        agent_reset(c, g);
 }
 
 void act_heal(struct cell *c)
 {
-    enum core_refusal why;
-    struct err err = {""};
     cell_note(c, "all faults end");
+    for (size_t i = 0; i < c->n_agents; i++)
+        if (c->loses && cell_chance(c, 200))
+            lose_agent(c, &c->agents[i]);
     c->healed = true;
     for (size_t i = 0; i < c->n_agents; i++)
         heal_agent(c, &c->agents[i]);
-    for (int64_t id = 1; id <= JOBS_MAX; id++) {
-        if (!c->promises[id].yaml ||
-            core_job_request(c->core, cell_time(c), id, CORE_RELEASE, "ann", &why, &err) != 0)
-            continue;
-        struct request *q = ask(c, ASK_VERB);
-        q->job = id;
-        q->verb = CORE_RELEASE;
-    }
+    cell_turn(c);
+}
+
+static void release(struct cell *c, int64_t id)
+{
+    enum core_refusal why;
+    struct err err = {""};
+    if (!c->promises[id].yaml ||
+        core_job_request(c->core, cell_time(c), id, CORE_RELEASE, "ann", &why, &err) != 0)
+        return;
+    struct request *q = ask(c, ASK_VERB);
+    q->job = id;
+    q->verb = CORE_RELEASE;
+}
+
+void act_let_go(struct cell *c)
+{
+    enum core_refusal why;
+    struct err err = {""};
+    cell_note(c, "all drains and holds end");
+    for (size_t i = 0; i < c->n_agents; i++)
+        if (core_undrain(c->core, cell_time(c), c->agents[i].name, &why, &err) == 0)
+            ask(c, ASK_UNDRAIN)->agent = i;
+    for (int64_t id = 1; id <= JOBS_MAX; id++)
+        release(c, id);
     cell_turn(c);
 }

@@ -177,6 +177,8 @@ void cell_turn(struct cell *c)
     copy_names(core_changes(c->core), c, wanted);
     core_changes_clear(c->core);
     answer(c);
+    if (cell_chance(c, 50))
+        check_verdicts(c, false);
     if (cell_chance(c, c->kill)) {
         cell_kill(c); /* what was committed holds, whether or not somebody was told */
         return;
@@ -236,6 +238,7 @@ static void draw_badness(struct cell *c)
     c->late = (int)cell_pick(c, 700);
     c->replays = cell_pick(c, 2);
     c->mpi = cell_pick(c, 2);
+    c->loses = cell_pick(c, 3) == 0;
 }
 
 struct cell *cell_new(uint64_t seed, const char *program, bool trace)

@@ -52,12 +52,13 @@ struct shim {
 
 struct agent {
     size_t index;
-    char name[64], rack[16], pod[16];
+    char name[64], rack[32], pod[32];
     int64_t boot, slots;
     bool up;     /* the agent's process */
     bool linked; /* has said hello to this core, and the link holds */
     bool mute;   /* linked, but says and hears nothing for now */
     bool leaving, refuses;
+    bool lost; /* never comes back */
     int64_t beat_ms;
     struct shim shims[SHIMS_MAX];
     struct mail mails[MAILS_MAX];
@@ -112,7 +113,7 @@ struct cell {
     int64_t keys;
     /* how bad it is, in thousandths */
     int lose, repeat, kill, late;
-    bool replays, mpi, healed;
+    bool replays, mpi, loses, healed; /* loses: some nodes are gone for good in the end */
     int64_t step;
     bool trace;
     const char *program;
@@ -157,7 +158,8 @@ size_t shim_running(const struct shim *s); /* ranks that run */
 
 /* ---- acts.c: what people and faults do ---- */
 void act(struct cell *c);
-void act_heal(struct cell *c); /* no more faults, everything is back, drained nodes and held jobs too */
+void act_heal(struct cell *c);   /* no more faults, everything is back */
+void act_let_go(struct cell *c); /* all nodes and jobs may be used again */
 
 /* ---- check.c ---- */
 void check_all(struct cell *c);                                         /* after every micro-step */
@@ -167,7 +169,9 @@ void check_acknowledged(struct cell *c, const struct agent *g,
                         const struct shim *s); /* its newest report was */
 void check_orders(struct cell *c, const struct agent *g, const struct link_order *orders, size_t n);
 void check_start(struct cell *c, const struct agent *g, const struct shim *s); /* its ranks run from now on */
-void check_calm(struct cell *c); /* long after the last fault: nothing is stuck */
-void check_end(struct cell *c);  /* every job has ended: nothing is left */
+void check_verdicts(struct cell *c, bool calm);                                /* right after a turn */
+void check_wishes(struct cell *c); /* a while after the last fault: what was asked for has come true */
+void check_calm(struct cell *c);   /* long after the last fault: nothing is stuck */
+void check_end(struct cell *c);    /* every job has ended: nothing is left */
 
 #endif

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/core/explain.h"
 #include "tests/sim/cell.h"
 
 static bool is_live(const struct attempt_record *a)
@@ -354,7 +355,7 @@ static int64_t free_slots(const struct cell *c)
 {
     int64_t n = 0;
     for (size_t i = 0; i < c->n_agents; i++)
-        n += core_node_free_slots(c->core, c->agents[i].name);
+        n += c->agents[i].lost ? 0 : core_node_free_slots(c->core, c->agents[i].name);
     return n;
 }
 
@@ -364,23 +365,91 @@ static bool fits_plainly(struct cell *c, const struct job_record *j)
     struct job_spec *s = spec_of(c, j->id);
     bool plain = s->memory * SLOTS_MAX <= INT64_C(64) << 30, fits = false;
     for (size_t i = 0; i < c->n_agents; i++)
-        fits = fits || core_node_free_slots(c->core, c->agents[i].name) >= s->ranks;
+        fits = fits || (!c->agents[i].lost && core_node_free_slots(c->core, c->agents[i].name) >= s->ranks);
     fits = fits || (s->tp == 1 && !s->placement.pp.required && !s->placement.dp.required &&
                     !s->placement.cp.required && free_slots(c) >= s->ranks);
     job_spec_free(s);
     return plain && fits;
 }
 
+/* `belay why` fits the job's state; right after a turn nothing waits that could start. */
+static void check_verdict(struct cell *c, const struct job_record *j, bool calm)
+{
+    struct verdict v;
+    if (explain_job(c->core, cell_time(c), j->id, &v) != 0)
+        cell_fail(c, "job %lld has no verdict", (long long)j->id);
+    bool waits = j->state == JOB_PENDING || j->state == JOB_RESTARTING || j->state == JOB_PREEMPTED;
+    bool runs = v.kind == VERDICT_RUNS, fits = v.kind == VERDICT_NOW || (calm && v.kind == VERDICT_OTHER);
+    if (!v.sentence || v.sentence[0] == '\0' || (waits && fits) || (waits && calm && runs) ||
+        (job_state_final(j->state) && !runs))
+        cell_fail(c, "job %lld is %s (%s); why says %s: %s", (long long)j->id, job_state_name(j->state),
+                  j->reason, verdict_kind_name(v.kind), v.sentence ? v.sentence : "nothing");
+    verdict_clear(&v);
+}
+
+void check_verdicts(struct cell *c, bool calm)
+{
+    for (int64_t id = 1; id < c->next_job; id++)
+        check_verdict(c, &c->jobs[id], calm);
+}
+
+static void check_wish(struct cell *c, int64_t id)
+{
+    const struct promise *p = &c->promises[id];
+    const struct job_record *j = &c->jobs[id];
+    bool final = job_state_final(j->state);
+    if (p->cancelled_at >= 0 && !final)
+        cell_fail(c, "job %lld was cancelled and is still %s (%s)", (long long)id, job_state_name(j->state),
+                  j->reason);
+    if (p->held_at >= 0 && !final && j->state != JOB_HELD)
+        cell_fail(c, "job %lld was held and is still %s (%s)", (long long)id, job_state_name(j->state),
+                  j->reason);
+}
+
+void check_wishes(struct cell *c)
+{
+    for (int64_t id = 1; id <= JOBS_MAX; id++)
+        if (c->promises[id].yaml)
+            check_wish(c, id);
+    for (size_t i = 0; i < c->n_agents; i++)
+        if (c->drain_promised[i] && !c->agents[i].lost && c->nodes[i].state != NODE_DRAINED)
+            cell_fail(c, "%s was to be drained and is still %s (%s)", c->agents[i].name,
+                      node_state_name(c->nodes[i].state), c->nodes[i].reason);
+}
+
+static void check_calm_node(struct cell *c, const struct agent *g)
+{
+    const struct node_record *n = &c->nodes[g->index];
+    bool unheard = g->lost && n->name[0] == '\0'; /* no hello of it was ever committed */
+    if (!unheard && n->state != (g->lost ? NODE_DOWN : NODE_UP))
+        cell_fail(c, "%s is %s (%s), long after the last fault", g->name, node_state_name(n->state),
+                  n->reason);
+}
+
+/* What the store calls running is there. */
+static void check_runs(struct cell *c, const struct attempt_record *a)
+{
+    for (size_t i = 0; i < a->n_nodes; i++) {
+        struct agent *g = cell_agent(c, a->nodes[i].node);
+        const struct shim *s = agent_shim(g, a->job, a->number);
+        bool over = s && shim_final(s), there = s && (over || shim_running(s) > 0);
+        if (g->lost || !there)
+            cell_fail(c, "attempt %lld.%lld is running, and nothing of it is on %s", ID(a), g->name);
+    }
+}
+
 void check_calm(struct cell *c)
 {
+    check_verdicts(c, true);
     for (size_t i = 0; i < c->n_agents; i++)
-        if (c->nodes[i].state != NODE_UP)
-            cell_fail(c, "%s is %s (%s), long after all is well", c->agents[i].name,
-                      node_state_name(c->nodes[i].state), c->nodes[i].reason);
+        check_calm_node(c, &c->agents[i]);
     for (size_t i = 0; i < c->n_attempts; i++)
         if (is_live(&c->attempts[i].r) && c->attempts[i].r.state != ATTEMPT_RUNNING)
             cell_fail(c, "attempt %lld.%lld is stuck: it is %s (%s)", ID(&c->attempts[i].r),
                       attempt_state_name(c->attempts[i].r.state), c->attempts[i].r.reason);
+    for (size_t i = 0; i < c->n_attempts; i++)
+        if (is_live(&c->attempts[i].r))
+            check_runs(c, &c->attempts[i].r);
     for (int64_t id = 1; id < c->next_job; id++) {
         const struct job_record *j = &c->jobs[id];
         bool waits = j->state == JOB_PENDING || j->state == JOB_RESTARTING || j->state == JOB_PREEMPTED;
@@ -400,11 +469,11 @@ void check_end(struct cell *c)
                       job_state_name(c->jobs[id].state), c->jobs[id].reason);
     for (size_t i = 0; i < c->n_agents; i++) {
         const struct agent *g = &c->agents[i];
-        if (core_node_free_slots(c->core, g->name) != g->slots)
+        if (c->nodes[i].name[0] && core_node_free_slots(c->core, g->name) != g->slots)
             cell_fail(c, "%s has %lld free slots of %lld after the end of all jobs", g->name,
                       (long long)core_node_free_slots(c->core, g->name), (long long)g->slots);
         for (size_t k = 0; k < SHIMS_MAX; k++)
-            if (g->shims[k].used)
+            if (g->shims[k].used && !g->lost)
                 cell_fail(c, "%s still has attempt %lld.%lld (%s)", g->name, (long long)g->shims[k].job,
                           (long long)g->shims[k].attempt, report_phase_name(g->shims[k].report.phase));
     }

@@ -10,7 +10,7 @@
 
 #include "tests/sim/cell.h"
 
-enum { STEPS = 700, CALM_S = 1500, END_ROUNDS = 400 };
+enum { STEPS = 700, WISHES_S = 100, CALM_S = 1500, END_ROUNDS = 400 };
 
 /* ---- while things go wrong ---- */
 
@@ -19,20 +19,33 @@ static struct agent *any_agent(struct cell *c)
     return &c->agents[cell_pick(c, (int64_t)c->n_agents)];
 }
 
+/* Every agent gets on with what it has, once: so that gangs come to run at all. */
+static void flow(struct cell *c)
+{
+    for (size_t i = 0; i < c->n_agents; i++) {
+        (void)agent_read_mail(c, &c->agents[i]);
+        (void)agent_work(c, &c->agents[i]);
+        (void)agent_report(c, &c->agents[i]);
+    }
+    cell_turn(c);
+}
+
 static void micro_step(struct cell *c)
 {
     int64_t dice = cell_pick(c, 100);
     c->step++;
     if (dice < 18)
         act(c);
-    else if (dice < 38)
+    else if (dice < 32)
         (void)agent_read_mail(c, any_agent(c));
-    else if (dice < 58 && !cell_chance(c, c->late))
+    else if (dice < 46 && !cell_chance(c, c->late))
         (void)agent_work(c, any_agent(c));
-    else if (dice < 80)
+    else if (dice < 60)
         (void)agent_report(c, any_agent(c));
-    else if (dice < 85)
+    else if (dice < 64)
         cell_pass(c, 10 + cell_pick(c, 300));
+    else if (dice < 80 && !cell_chance(c, c->late))
+        flow(c);
     else
         cell_turn(c);
 }
@@ -70,10 +83,10 @@ static void settle(struct cell *c)
     cell_fail(c, "the core does not come to rest");
 }
 
-static void calm(struct cell *c)
+static void calm(struct cell *c, int seconds)
 {
     settle(c);
-    for (int s = 0; s < CALM_S; s++) {
+    for (int s = 0; s < seconds; s++) {
         c->step++;
         cell_pass(c, 1000);
         settle(c);
@@ -94,15 +107,18 @@ static bool finish_running(struct cell *c)
     return any;
 }
 
-/* What waits for something that this cluster will never have is cancelled; that must work at once. */
+/* What waits for something that this cluster does not have (any more) is cancelled; that must work at once. */
 static void cancel_waiting(struct cell *c)
 {
     enum core_refusal why;
     struct err err = {""};
-    for (int64_t id = 1; id < c->next_job; id++)
-        if (!job_state_final(c->jobs[id].state) &&
-            core_job_request(c->core, cell_time(c), id, CORE_CANCEL, "ann", &why, &err) != 0)
+    for (int64_t id = 1; id < c->next_job; id++) {
+        enum job_state state = c->jobs[id].state;
+        if (state != JOB_PENDING && state != JOB_RESTARTING && state != JOB_PREEMPTED)
+            continue; /* check_end says more */
+        if (core_job_request(c->core, cell_time(c), id, CORE_CANCEL, "ann", &why, &err) != 0)
             cell_fail(c, "job %lld can neither start nor be cancelled: %s", (long long)id, err.text);
+    }
     cell_turn(c);
 }
 
@@ -135,7 +151,10 @@ static void run_seed(uint64_t seed, const char *program, bool trace, struct tota
         check_all(c);
     }
     act_heal(c);
-    calm(c);
+    calm(c, WISHES_S);
+    check_wishes(c);
+    act_let_go(c);
+    calm(c, CALM_S);
     check_calm(c);
     end_all(c);
     check_end(c);
