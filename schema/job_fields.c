@@ -181,7 +181,7 @@ const struct job_field job_fields[] = {
     FIELD("restart.window", DURATION, restart.window_ms, RANGE(1000, YEAR_MS), DEFAULT("24h"),
           "older restarts are forgiven"),
     FIELD("restart.backoff", DURATION, restart.backoff_ms, RANGE(0, DAY_MS), DEFAULT("1s"),
-          "wait before the first restart; doubles with each"),
+          "wait before the first restart; doubles with each failure until a new checkpoint is passed"),
 
     SECTION("limits", OPTIONAL, "time"),
     FIELD("limits.time", DURATION, limits.time_ms, RANGE(0, 10 * YEAR_MS), DEFAULT("0s"),

@@ -227,12 +227,14 @@ static bool this_life(const struct job *job, const struct attempt *a)
 static void count_attempts(const struct core *core, const struct job *job, struct recovery_facts *f)
 {
     int64_t window_start = core->t.now_ms - job->r.spec->restart.window_ms;
-    bool fruitless = true, node_row = true;
+    bool fruitless = true, node_row = true, row = true;
     for (size_t i = job->n_attempts; i > 0 && this_life(job, job->attempts[i - 1]); i--) {
         const struct attempt *a = job->attempts[i - 1];
         bool failed = a->r.outcome == OUTCOME_FAILED,
              node = a->r.outcome == OUTCOME_NODE && a->r.running_ms > 0;
         f->charged += failed && a->r.ended_ms > window_start;
+        f->in_row += row && failed && a->r.ended_ms > window_start;
+        row = row && !a->advanced;
         fruitless = fruitless && !a->advanced;
         f->fruitless += fruitless && (failed || node);
         node_row = node_row && !failed && a->r.to_step < 0;

@@ -37,7 +37,7 @@ static struct recovery_decision after_failure(const struct recovery_facts *f)
         return end_with(JOB_FAIL, RECOVERY_BUDGET);
     if (out_of_progress(f))
         return end_with(JOB_FAIL, RECOVERY_NO_PROGRESS);
-    return again(f, recovery_pause(f->backoff_ms, f->charged, f->jitter));
+    return again(f, recovery_pause(f->backoff_ms, f->in_row, f->jitter));
 }
 
 /* The first fault of a node costs no pause; faults in a row do, so that nothing spins. */

@@ -24,6 +24,7 @@ struct recovery_facts {
     bool cancel, hold;    /* wishes of users */
     bool checkpoints;     /* the job saves checkpoints */
     int64_t charged, max; /* charged failures in the window, this one included; how many may be */
+    int64_t in_row;       /* of those, since an attempt passed a new checkpoint (that one included) */
     int64_t node_faults;  /* in a row, this one included */
     int64_t fruitless;    /* attempts in a row that passed no new checkpoint, this one included */
     int64_t backoff_ms;

@@ -573,6 +573,25 @@ static void test_progress_only_changes_are_marked(void **state)
     world_free(w);
 }
 
+/* A failure after new progress pauses as the first one does, however many there were in the window. */
+static void test_progress_resets_the_pause(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    int64_t id =
+        world_run(w, 4, "checkpoint: {directory: ck}\nrestart: {max: 50, window: 1h, backoff: 1s}\n");
+    for (int64_t i = 0; i < 5; i++) {
+        world_pass(w, 5000);
+        assert_job(w, id, JOB_RUNNING);
+        world_train(w, id, i * 10 + 1, i * 10 + 10, 100, 10);
+        world_exit(w, id, 1, 1, 0, false);
+        world_pump(w);
+        int64_t pause_ms = world_job(w, id)->not_before_ms - w->now_ms;
+        assert_true(pause_ms >= 1000 && pause_ms <= 1100);
+    }
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -603,6 +622,7 @@ int main(void)
         cmocka_unit_test(test_nodes_join_later),
         cmocka_unit_test(test_orders_say_everything),
         cmocka_unit_test(test_progress_only_changes_are_marked),
+        cmocka_unit_test(test_progress_resets_the_pause),
     };
     return cmocka_run_group_tests_name("core life", tests, NULL, NULL);
 }
