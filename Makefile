@@ -227,6 +227,7 @@ FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SEEDS_job := tests/fixtures/jobs/valid examples
 FUZZ_SEEDS_link := tests/fuzz/seeds/link
 FUZZ_SEEDS_cluster := tests/topologies
+FUZZ_SEEDS_scenario := examples
 $(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(SRC_schema) $(SRC_common) $(wildcard schema/*.h common/*.h tests/fuzz/*.h)
 	@mkdir -p $(@D)/corpus-$*
 	@echo "  FUZZ $<"

@@ -464,6 +464,9 @@ static void read_known(struct scenario_reader *r, const struct tree_node *root, 
 static void complain_missing(struct scenario_reader *r, const struct tree_node *root)
 {
     struct mark top = {1, 1, NULL};
+    size_t days = tree_find(root, "days");
+    if (days && r->s->days <= 0)
+        diag_add(r->diag, root->items[days]->at, "days: must be above 0");
     if (!tree_find(root, "cluster"))
         diag_add(r->diag, top, "cluster is missing: the name of a cluster file, or what is in one");
     if (!tree_find(root, "jobs"))

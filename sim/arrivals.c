@@ -63,6 +63,7 @@ static struct vjob *make_job(struct sim *sim, size_t entry)
     job->step_ms = sim->entry_step_ms[entry];
     job->steps = e->spec->train.steps;
     job->slowness = 1;
+    job->idle_ms = -1;
     job->state = RUN_OVER;
     if (e->work.ms > 0)
         job->steps = at_least_one(round((double)random_time(works_of(sim, entry), &e->work) / job->step_ms));

@@ -74,12 +74,15 @@ static int64_t since_begin(int64_t utc_ms)
     return utc_ms > 0 ? utc_ms - SIM_UTC_MS : -1;
 }
 
-static void account(struct sim_time *t, const struct vjob *job, const struct job_record *r, int64_t wall_ms)
+static void account(struct sim_time *t, const struct vjob *job, const struct job_record *r, int64_t wall_ms,
+                    int64_t end_ms)
 {
     t->useful = (int64_t)job->useful;
     t->stalled = (int64_t)job->stalled;
     t->slowed = (int64_t)job->slowed;
     t->lost = r->lost;
+    if (r->state == JOB_RESTARTING && job->idle_ms >= 0)
+        t->lost.place += end_ms - job->idle_ms; /* it waits: the core books that when it is over */
     const struct lost_time *l = &t->lost;
     t->other =
         wall_ms - t->useful - t->stalled - t->slowed - l->detect - l->stop - l->place - l->load - l->replay;
@@ -102,7 +105,7 @@ static void fill_job(const struct sim *sim, const struct vjob *job, struct sim_j
     if (out->started_ms < 0)
         return;
     out->wall_ms = (out->ended_ms >= 0 ? out->ended_ms : sim->end_ms) - out->started_ms;
-    account(&out->time, job, r, out->wall_ms);
+    account(&out->time, job, r, out->wall_ms, sim->end_ms);
     if (out->wall_ms > 0)
         out->ettr = job->useful / (double)out->wall_ms;
 }

@@ -344,6 +344,7 @@ static void end(struct sim *sim, struct vjob *job)
     enter(sim, job, RUN_OVER);
     hold(sim, job, -1);
     job->live = false;
+    job->idle_ms = sim->now_ms;
     job->stamp = job->durable_stamp = 0;
 }
 
@@ -355,6 +356,7 @@ static void begin(struct sim *sim, struct vjob *job, const struct attempt_record
     job->attempt = a->number;
     job->seat_ranks = group_seats(sim, job, a);
     job->live = true;
+    job->idle_ms = -1;
     job->n_running = 0;
     job->state = RUN_STARTING;
     job->done = a->from_step > 0 ? (double)a->from_step : 0;

@@ -88,6 +88,7 @@ struct vjob {
     int64_t high;                   /* newest step of all attempts */
     double useful, stalled, slowed; /* ms */
     int64_t interrupted;
+    int64_t idle_ms; /* since when it has no attempt; -1 = it has one, or never had */
 };
 
 struct level {

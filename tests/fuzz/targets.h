@@ -13,6 +13,7 @@
 #include "schema/cluster.h"
 #include "schema/job.h"
 #include "schema/link.h"
+#include "schema/scenario.h"
 
 static inline void fuzz_must(bool holds, const char *what)
 {
@@ -90,6 +91,27 @@ static inline bool fuzz_cluster(const uint8_t *data, size_t size)
     for (size_t i = 1; spec && i < DOMAIN_COUNT; i++)
         fuzz_must(spec->links[i].bytes_per_s <= spec->links[i - 1].bytes_per_s, "a wider link is faster");
     cluster_spec_free(spec);
+    return rc == 0;
+}
+
+/* ---- scenarios ---- */
+
+/* True when the text is a scenario. Files that it names are looked for in a folder that is not there. */
+static inline bool fuzz_scenario(const uint8_t *data, size_t size)
+{
+    static struct job_diagnostics d;
+    struct scenario *s = NULL;
+    int rc = scenario_parse((const char *)data, size, "nowhere/fuzz.yaml", NULL, 0, &s, &d);
+    fuzz_must((rc == 0) == (s != NULL), "result and scenario disagree");
+    fuzz_must((rc == 0) == (d.count == 0), "result and diagnostics disagree");
+    for (size_t i = 0; s && i < s->n_jobs; i++)
+        fuzz_must(s->jobs[i].spec && s->jobs[i].count >= 1 && s->jobs[i].checkpoint.stall_ms >= 0,
+                  "a job that cannot be");
+    for (size_t k = 0; s && k < SCENARIO_KIND_COUNT; k++)
+        fuzz_must(s->faults[k].per_day >= 0 && s->faults[k].repair.ms >= 0, "a failure that cannot be");
+    fuzz_must(!s || (s->cluster && s->n_jobs > 0 && s->days >= 0),
+              "a scenario without a cluster, jobs or days");
+    scenario_free(s);
     return rc == 0;
 }
 

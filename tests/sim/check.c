@@ -206,11 +206,15 @@ void check_new_attempt(struct cell *c, const struct attempt_record *a)
 
 /* ---- what an agent may forget is kept ---- */
 
-static bool is_kept(const struct attempt_node *n, const struct shim *s)
+static bool is_final(const struct attempt_node *n)
 {
     enum report_phase p = n->report.phase;
-    bool final = p == REPORT_GONE || p == REPORT_REFUSED || p == REPORT_LOST;
-    return n->reported && (final || n->report.rev >= s->report.rev);
+    return n->reported && (p == REPORT_GONE || p == REPORT_REFUSED || p == REPORT_LOST);
+}
+
+static bool is_kept(const struct attempt_node *n, const struct shim *s)
+{
+    return is_final(n) || (n->reported && n->report.rev >= s->report.rev);
 }
 
 void check_acknowledged(struct cell *c, const struct agent *g, const struct shim *s)
@@ -426,14 +430,14 @@ static void check_calm_node(struct cell *c, const struct agent *g)
                   n->reason);
 }
 
-/* What the store calls running is there. */
+/* What the store calls running is there; a node whose part is over may be gone. */
 static void check_runs(struct cell *c, const struct attempt_record *a)
 {
     for (size_t i = 0; i < a->n_nodes; i++) {
         struct agent *g = cell_agent(c, a->nodes[i].node);
         const struct shim *s = agent_shim(g, a->job, a->number);
-        bool over = s && shim_final(s), there = s && (over || shim_running(s) > 0);
-        if (g->lost || !there)
+        bool there = !g->lost && s && (shim_final(s) || shim_running(s) > 0);
+        if (!there && !is_final(&a->nodes[i]))
             cell_fail(c, "attempt %lld.%lld is running, and nothing of it is on %s", ID(a), g->name);
     }
 }

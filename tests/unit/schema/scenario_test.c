@@ -146,6 +146,7 @@ static void test_wrong(void **state)
         {JOBS, NULL, "dir/s.yaml:1:1: cluster is missing"},
         {CLUSTER, NULL, "dir/s.yaml:1:1: jobs is missing"},
         {CLUSTER JOBS "dayz: 3\n", NULL, "3:1: unknown field \"dayz\"; did you mean \"days\"?"},
+        {CLUSTER JOBS "days: 0\n", NULL, "3:7: days: must be above 0"},
         {CLUSTER JOBS "days: x\n", NULL, "3:7: days: must be a number"},
         {CLUSTER JOBS "checkpoint: {evry: 3m}\n", NULL,
          "3:14: unknown field \"evry\" in checkpoint; did you mean \"every\"?"},
