@@ -13,7 +13,7 @@ static struct agent *pick_agent(struct cell *c)
 /* A job that was promised (and runs), or 0. */
 static int64_t pick_of(struct cell *c, bool running)
 {
-    int64_t found[JOBS_MAX + 1], n = 0;
+    int64_t found[JOBS_MAX + 1] = {0}, n = 0;
     for (int64_t id = 1; id <= JOBS_MAX; id++)
         if (c->promises[id].yaml && (!running || c->jobs[id].state == JOB_RUNNING))
             found[n++] = id;

@@ -99,6 +99,7 @@ static void promise_verb(struct cell *c, const struct request *q)
         p->cancelled_at = p->held_at = -1;
     if (q->verb == CORE_CANCEL)
         p->cancelled_at = attempt;
+    p->ever_held = p->ever_held || q->verb == CORE_HOLD;
     if (q->verb == CORE_HOLD)
         p->held_at = attempt;
     if (q->verb == CORE_RELEASE)

@@ -70,6 +70,7 @@ struct agent {
 struct promise {
     char *yaml, *key;
     int64_t cancelled_at, held_at; /* attempt number then; -1 = not asked */
+    bool ever_held;
 };
 
 struct request {

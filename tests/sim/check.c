@@ -162,9 +162,8 @@ static void check_border(struct cell *c, const struct attempt_record *a, const s
     }
 }
 
-static void check_mesh(struct cell *c, const struct attempt_record *a)
+static void check_mesh(struct cell *c, const struct attempt_record *a, const struct job_spec *s)
 {
-    struct job_spec *s = spec_of(c, a->job);
     if ((int64_t)a->world != s->ranks)
         cell_fail(c, "attempt %lld.%lld has %zu ranks, the job %lld", ID(a), a->world, (long long)s->ranks);
     for (int64_t r = 0; r < s->ranks; r++) {
@@ -177,7 +176,21 @@ static void check_mesh(struct cell *c, const struct attempt_record *a)
     check_border(c, a, &s->placement.cp, s->tp, s->cp, "CP");
     check_border(c, a, &s->placement.pp, s->tp * s->cp, s->pp, "PP");
     check_border(c, a, &s->placement.dp, s->tp * s->cp * s->pp, s->dp, "DP");
-    job_spec_free(s);
+}
+
+/* Failures of its own within the window are at most restart.max; a hold during a failure may save a job from its end once. */
+static void check_budget(struct cell *c, const struct attempt_record *a, const struct job_spec *s)
+{
+    const struct job_record *j = &c->jobs[a->job];
+    int64_t charged = 0;
+    for (size_t i = 0; i < c->n_attempts; i++) {
+        const struct attempt_record *o = &c->attempts[i].r;
+        charged += o->job == a->job && o->number < a->number && o->outcome == OUTCOME_FAILED &&
+                   o->ended_ms >= j->started_ms && o->ended_ms > a->created_ms - s->restart.window_ms;
+    }
+    if (j->started_ms > 0 && charged > s->restart.max && !c->promises[a->job].ever_held)
+        cell_fail(c, "attempt %lld.%lld begins after %lld failures, restart.max is %lld", ID(a),
+                  (long long)charged, (long long)s->restart.max);
 }
 
 /* What is left of an ended attempt holds devices too, until it is gone. */
@@ -194,7 +207,10 @@ static void check_empty(struct cell *c, const struct attempt_record *a, const st
 
 void check_new_attempt(struct cell *c, const struct attempt_record *a)
 {
-    check_mesh(c, a);
+    struct job_spec *s = spec_of(c, a->job);
+    check_mesh(c, a, s);
+    check_budget(c, a, s);
+    job_spec_free(s);
     for (size_t r = 0; r < a->world; r++) {
         const struct node_record *n = &c->nodes[cell_agent(c, a->placement[r].node)->index];
         if (n->state != NODE_UP)
