@@ -36,6 +36,7 @@ static void add(struct simsweep_row *row, const struct sim_result *r, double wei
     row->ettr_spread += weight * ettr * ettr;
     row->goodput += weight * r->goodput;
     row->utilisation += weight * r->utilisation;
+    row->spare += weight * r->spare;
     row->wait_ms += weight * r->wait.mean_ms;
     row->replay += weight * (double)l->replay / wall;
     row->stalled += weight * (double)r->device_ms.stalled / wall;
@@ -187,6 +188,7 @@ static void show_row(struct table *t, const struct simsweep *w, size_t i)
     table_cell(t, colour, "%.2f%%", 100 * r->replay);
     table_cell(t, colour, "%.2f%%", 100 * r->stalled);
     table_cell(t, colour, "%.2f%%", 100 * r->recovery);
+    table_cell(t, colour, "%.2f%%", 100 * r->spare);
     table_cell(t, colour, "%.1f", r->interrupted);
     table_cell(t, colour, "%.1f", r->failed);
     table_cell(t, colour, "%s", clock_format_duration((int64_t)r->wait_ms, wait, sizeof(wait)));
@@ -195,11 +197,11 @@ static void show_row(struct table *t, const struct simsweep *w, size_t i)
 static void show_table(const struct simsweep *w)
 {
     static const struct table_column rest[] = {
-        {.title = "GOODPUT", .right = true},     {.title = "ETTR", .right = true},
-        {.title = "SPREAD", .right = true},      {.title = "REPEATED", .right = true},
-        {.title = "SAVING", .right = true},      {.title = "RECOVERING", .right = true},
-        {.title = "INTERRUPTED", .right = true}, {.title = "FAILED", .right = true},
-        {.title = "WAIT", .right = true}};
+        {.title = "GOODPUT", .right = true}, {.title = "ETTR", .right = true},
+        {.title = "SPREAD", .right = true},  {.title = "REPEATED", .right = true},
+        {.title = "SAVING", .right = true},  {.title = "RECOVERING", .right = true},
+        {.title = "SPARE", .right = true},   {.title = "INTERRUPTED", .right = true},
+        {.title = "FAILED", .right = true},  {.title = "WAIT", .right = true}};
     struct table_column columns[1 + SCENARIO_SWEEPS_MAX + sizeof(rest) / sizeof(rest[0])] = {{.title = ""}};
     size_t n = 1;
     for (size_t k = 0; k < w->n_keys; k++)
@@ -259,6 +261,7 @@ static json_t *row_json(const struct simsweep *w, const struct simsweep_row *r)
     jsonx_set_real(o, "ettr", r->ettr);
     jsonx_set_real(o, "ettr_spread", r->ettr_spread);
     jsonx_set_real(o, "utilisation", r->utilisation);
+    jsonx_set_real(o, "spare", r->spare);
     jsonx_set_real(o, "replay", r->replay);
     jsonx_set_real(o, "stalled", r->stalled);
     jsonx_set_real(o, "recovery", r->recovery);

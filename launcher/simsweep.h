@@ -13,7 +13,7 @@
 struct simsweep_row {
     char *values[SCENARIO_SWEEPS_MAX]; /* of the keys, in their order */
     double ettr, ettr_spread;          /* standard deviation over seeds; 0 with one seed */
-    double goodput, utilisation, wait_ms, interrupted;
+    double goodput, utilisation, spare, wait_ms, interrupted;
     double replay, stalled,
         recovery; /* shares of the time of jobs: repeated; waiting for checkpoints; detect + stop + place + load */
     double failed; /* jobs that failed */

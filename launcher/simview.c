@@ -99,6 +99,8 @@ static void print_waits(const struct sim_result *r)
            clock_format_duration((int64_t)r->wait.p50_ms, p50, sizeof(p50)),
            clock_format_duration((int64_t)r->wait.p95_ms, p95, sizeof(p95)),
            clock_format_duration((int64_t)r->wait.max_ms, max, sizeof(max)));
+    if (r->spare > 0)
+        printf("%.2f%% of all device time was held as spares.\n", 100 * r->spare);
     if (r->n_points > 0)
         printf(
             "Of the free devices, %.1f%% were on partly used nodes and %.1f%% in partly used racks (mean).\n",
@@ -248,6 +250,7 @@ json_t *simview_json(const struct scenario *scenario, const struct sim_result *r
     jsonx_set_real(o, "utilisation", r->utilisation);
     jsonx_set_real(o, "goodput", r->goodput);
     jsonx_set_real(o, "down", r->down);
+    jsonx_set_real(o, "spare", r->spare);
     jsonx_set_real(o, "torn_nodes", r->torn_nodes);
     jsonx_set_real(o, "torn_racks", r->torn_racks);
     set_time(o, "mttf_s", r->mttf_ms > 0 ? r->mttf_ms : -1);

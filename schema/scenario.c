@@ -60,10 +60,20 @@ static void apply_set(struct tree_node *root, const char *set, struct diag *d)
 
 /* ---- reading ---- */
 
+static bool is_blank(const char *text, size_t len)
+{
+    while (len > 0 && strchr(" \t\r\n", text[len - 1]) && text[len - 1] != '\0')
+        len--;
+    return len == 0;
+}
+
 static struct scenario *read_text(const char *text, size_t len, const char *file, const char *const *sets,
                                   size_t n_sets, struct diag *d)
 {
-    struct tree_node *root = tree_parse(text, len, NULL, d);
+    struct tree_node *root = is_blank(text, len) ? NULL : tree_parse(text, len, NULL, d);
+    if (is_blank(text, len))
+        diag_add(d, (struct mark){1, 1, NULL},
+                 "the file is empty; docs/simulation.md says what a scenario has");
     if (!root)
         return NULL;
     for (size_t i = 0; i < n_sets && root->kind == TREE_MAPPING; i++)

@@ -20,6 +20,7 @@ void measure_advance(struct sim *sim, int64_t to_ms)
     advance(&sim->held, ms);
     advance(&sim->useful, ms);
     advance(&sim->down, ms);
+    advance(&sim->spare, ms);
     if (sim->n_points == sim->options->points)
         return;
     struct sim_point *p = &sim->points[sim->n_points];
@@ -35,18 +36,32 @@ void measure_hold(struct sim *sim, struct vnode *node, int64_t slots)
     sim->held.value += (double)slots;
 }
 
+static int64_t free_slots(const struct sim *sim, const struct vnode *node)
+{
+    bool out = node->crashed || node->cut > 0 || node->broken;
+    return out ? 0 : core_node_free_slots(sim->core, node->spec->name);
+}
+
+static void mark_racks(const struct sim *sim)
+{
+    for (size_t i = 0; i < sim->n_racks; i++)
+        sim->racks[i].used = false;
+    for (size_t i = 0; i < sim->n_nodes; i++)
+        if (core_node_free_slots(sim->core, sim->nodes[i].spec->name) < sim->nodes[i].spec->slots)
+            sim->racks[sim->nodes[i].rack].used = true;
+}
+
 /* Free devices that no whole node, no whole rack offers. */
 static void measure_torn(const struct sim *sim, struct sim_point *p)
 {
     double all = 0, nodes = 0, racks = 0;
+    mark_racks(sim);
     for (size_t i = 0; i < sim->n_nodes; i++) {
         const struct vnode *node = &sim->nodes[i];
-        double n = (double)(node->spec->slots - node->held);
-        if (node->crashed || node->cut > 0 || node->broken || n <= 0)
-            continue;
-        all += n;
-        nodes += node->held > 0 ? n : 0;
-        racks += sim->racks[node->rack].held > 0 ? n : 0;
+        int64_t n = free_slots(sim, node);
+        all += (double)n;
+        nodes += n < node->spec->slots ? (double)n : 0;
+        racks += sim->racks[node->rack].used ? (double)n : 0;
     }
     p->torn_nodes = all > 0 ? nodes / all : 0;
     p->torn_racks = all > 0 ? racks / all : 0;
@@ -193,6 +208,7 @@ void measure_results(struct sim *sim, struct sim_result *out)
     out->utilisation = sim->held.total / all;
     out->goodput = (double)out->device_ms.useful / all;
     out->down = sim->down.total / all;
+    out->spare = sim->spare.total / all;
     out->points = sim->points;
     out->n_points = sim->n_points;
     sim->points = NULL;

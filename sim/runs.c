@@ -343,6 +343,7 @@ static void end(struct sim *sim, struct vjob *job)
     runs_settle(sim, job);
     enter(sim, job, RUN_OVER);
     hold(sim, job, -1);
+    sim->spare.value -= (double)job->n_spares;
     job->live = false;
     job->idle_ms = sim->now_ms;
     job->stamp = job->durable_stamp = 0;
@@ -364,6 +365,8 @@ static void begin(struct sim *sim, struct vjob *job, const struct attempt_record
     job->slowness = 1;
     job->since_ms = sim->now_ms;
     hold(sim, job, 1);
+    job->n_spares = (int64_t)a->n_spares;
+    sim->spare.value += (double)job->n_spares;
 }
 
 void runs_attempt(struct sim *sim, int64_t id, int64_t number)

@@ -55,9 +55,10 @@ struct sim_result {
     struct sim_fault_count faults[SCENARIO_KIND_COUNT];
     struct sim_point *points;
     size_t n_points;
-    double utilisation, goodput, down; /* shares of all device time: held; useful; out for repair */
-    double ettr;                       /* of all jobs, weighted by ranks */
-    struct sim_time device_ms;         /* as of jobs, each times its ranks, added up */
+    double utilisation, goodput, down,
+        spare;                 /* shares of all device time: held; useful; out for repair; held as spares */
+    double ettr;               /* of all jobs, weighted by ranks */
+    struct sim_time device_ms; /* as of jobs, each times its ranks, added up */
     int64_t wall_device_ms;
     struct {
         size_t n; /* jobs that started */

@@ -50,6 +50,7 @@ struct vrack {
     size_t n_nodes, room;
     bool out;
     int64_t slots, held;
+    bool used; /* scratch of measure.c */
 };
 
 enum run_state {
@@ -88,7 +89,8 @@ struct vjob {
     int64_t high;                   /* newest step of all attempts */
     double useful, stalled, slowed; /* ms */
     int64_t interrupted;
-    int64_t idle_ms; /* since when it has no attempt; -1 = it has one, or never had */
+    int64_t n_spares; /* slots that its attempt holds for a repair */
+    int64_t idle_ms;  /* since when it has no attempt; -1 = it has one, or never had */
 };
 
 struct level {
@@ -118,7 +120,7 @@ struct sim {
     struct random_stream *entry_streams; /* arrivals and work by entry: 2 each */
     double *entry_step_ms;
     int storage_out;
-    struct level held, useful, down;
+    struct level held, useful, down, spare;
     struct sim_point *points;
     size_t n_points;
     struct sim_fault_count faults[SCENARIO_KIND_COUNT];

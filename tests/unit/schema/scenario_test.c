@@ -143,6 +143,7 @@ static void test_wrong(void **state)
     static const struct {
         const char *yaml, *set, *says;
     } rows[] = {
+        {" \n", NULL, "dir/s.yaml:1:1: the file is empty; docs/simulation.md"},
         {JOBS, NULL, "dir/s.yaml:1:1: cluster is missing"},
         {CLUSTER, NULL, "dir/s.yaml:1:1: jobs is missing"},
         {CLUSTER JOBS "dayz: 3\n", NULL, "3:1: unknown field \"dayz\"; did you mean \"days\"?"},
@@ -173,8 +174,8 @@ static void test_wrong(void **state)
          "job a: step is missing"},
         {CLUSTER "jobs: [{spec: {name: a, run: {command: [x], ranks: 8}}, step: 1s}]\n", NULL,
          "job a: work is missing"},
-        {CLUSTER "jobs: [{spec: {name: a, run: {command: [x], ranks: 8, comand: x}}, step: 1s, work: 1d}]\n", NULL,
-         "2:55: unknown field \"comand\" in run; did you mean \"command\"?"},
+        {CLUSTER "jobs: [{spec: {name: a, run: {command: [x], ranks: 8, comand: x}}, step: 1s, work: 1d}]\n",
+         NULL, "2:55: unknown field \"comand\" in run; did you mean \"command\"?"},
         {CLUSTER "jobs: [{file: nowhere.yaml}]\n", NULL, "cannot open dir/nowhere.yaml"},
         {"cluster: nowhere.yaml\n" JOBS, NULL, "1:10: dir/nowhere.yaml:1:1: "},
         {CLUSTER JOBS "sweep: {spares: 3}\n", NULL, "sweep.spares: a sweep has at most 4 fields"},
