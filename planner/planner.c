@@ -112,12 +112,13 @@ static void plan_memory(const struct plan_request *r, struct plan *p)
     p->fits = p->memory_device == 0 || p->memory.total <= p->memory_device;
 }
 
-/* At inference one replica serves: weights over its TP x PP devices, the rest for keys and values. */
+/* At inference one replica serves: weights over its TP x PP devices, what the reserve leaves for keys and values. */
 static void plan_inference(const struct plan_request *r, struct plan *p)
 {
     const struct job_model *m = &r->spec->train.model;
     double width = r->spec->train.precision == PRECISION_BF16 ? 2 : 4;
-    double room = r->device->memory * (double)(r->spec->tp * r->spec->pp) - width * (double)p->params.total;
+    double each = r->device->memory - p->memory.reserve;
+    double room = each * (double)(r->spec->tp * r->spec->pp) - width * (double)p->params.total;
     p->kv_cache = memory_kv_cache(m, m->context, width);
     p->kv_sequences = room > 0 ? (double)(int64_t)(room / p->kv_cache) : 0;
 }

@@ -277,16 +277,16 @@ static double gathers_seconds(const struct work *w, double collectives, double b
     return seconds + collectives * hops * w->fabric->links[w->level[AXIS_DP]].latency_s;
 }
 
-/* Gradients go while the last micro-batch passes back, parameters while the first passes forward; with ZeRO-3 every pass has
- * its gathers beside it. The first block's parameters and the last one's gradients have nothing to hide behind. */
+/* Gradients go while the last micro-batch passes back, parameters while the first passes forward; what is sent for every micro-batch
+ * (traffic_replica_rounds) has that one's passes beside it. ZeRO-3 gathers and scatters block by block. The first block's parameters and the last one's gradients have nothing to hide behind. */
 static double replica_seconds(const struct work *w, const struct steptime *stage)
 {
     struct traffic t;
     traffic_of(w->spec, &t);
     struct params_share share = params_largest_share(w->spec);
-    double collectives = w->spec->zero == 3 ? (1 + 2 * w->micro_batches) * (double)share.layers : 2;
+    double collectives = traffic_replica_rounds(w->spec) * (w->spec->zero == 3 ? (double)share.layers : 1);
     double all = gathers_seconds(w, collectives, t.axis[AXIS_DP].bytes);
-    double beside = busy(stage) * (w->spec->zero == 3 ? w->micro_batches : 1);
+    double beside = busy(stage) * (w->spec->zero >= 2 ? w->micro_batches : 1);
     double ends = all / (double)(share.layers > 0 ? share.layers : 1);
     return exposed(w, all - ends, fmax(0, beside - ends)) + ends;
 }

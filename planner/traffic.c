@@ -92,16 +92,25 @@ static void pipeline_axis(const struct step *s, struct axis_traffic *out)
     out->messages = 2 * (s->micro_batches * s->virtual_stages + s->pp - 1);
 }
 
-/* Gradients are scattered and parameters gathered once a step (ZeRO, arXiv 1910.02054; without it an all-reduce of the gradients moves
- * the same). ZeRO-3 gathers the parameters before every pass, forward and backward. */
+/* Whole gradients are added up over the micro-batches and scattered once a step, and parameters gathered once (ZeRO, arXiv 1910.02054;
+ * without it an all-reduce of the gradients moves the same). From stage 2 on a rank has no room for whole gradients, so they are scattered
+ * after every micro-batch; ZeRO-3 gathers the parameters before every pass, forward and backward. */
+double traffic_replica_rounds(const struct job_spec *spec)
+{
+    double micro_batches = step_of(spec).micro_batches;
+    double scatters = spec->zero >= 2 ? micro_batches : 1;
+    double gathers = spec->zero == 3 ? 2 * micro_batches : 1;
+    return scatters + gathers;
+}
+
 static void data_axis(const struct step *s, const struct job_spec *spec, struct axis_traffic *out)
 {
     struct params_share share = params_largest_share(spec);
     double replicas = s->dp / s->ep; /* of an expert */
-    double gathers = spec->zero == 3 ? 2 * s->micro_batches : 1;
+    double rounds = traffic_replica_rounds(spec);
     double dense = (s->dp - 1) / s->dp * share.dense, expert = (replicas - 1) / replicas * share.expert;
-    out->bytes = (1 + gathers) * (dense + expert) * s->width;
-    out->messages = (1 + gathers) * (s->dp - 1);
+    out->bytes = rounds * (dense + expert) * s->width;
+    out->messages = rounds * (s->dp - 1);
 }
 
 static void nominal(struct traffic *out)

@@ -28,6 +28,9 @@ struct traffic {
  * (TP > CP > EP > DP > PP per step and rank). */
 void traffic_of(const struct job_spec *spec, struct traffic *out);
 
+/* Scatters of all gradients and gathers of all parameters between replicas in a step, by the ZeRO stage of a training job. */
+double traffic_replica_rounds(const struct job_spec *spec);
+
 /* Seconds per step that an axis takes over such a link: bytes / bandwidth + messages * latency; 0 for groups of one. */
 double traffic_seconds(const struct axis_traffic *traffic, const struct cluster_link *link);
 

@@ -97,16 +97,26 @@ static int check_range(const struct entry *e, const struct range *r, const char 
     return 0;
 }
 
+/* Behind a number may come what ends it; anything else, such as the x of [01-0x], is not a matter of its value. */
+static int check_end(const struct entry *e, char next, struct err *err)
+{
+    if (next == ',' || next == ']')
+        return 0;
+    return complain(err, e,
+                    next ? "has something else than numbers, \"-\" and \",\" in its brackets"
+                         : "has a bracket that is not closed; add \"]\"");
+}
+
 static int read_range(const struct entry *e, const char **at, struct range *out, struct err *err)
 {
     if (read_number(e, at, &out->lo, &out->width, err) < 0)
         return -1;
     out->hi = out->lo;
     if (**at != '-')
-        return 0;
+        return check_end(e, **at, err);
     const char *hi = ++*at;
     int hi_width = 0;
-    if (read_number(e, at, &out->hi, &hi_width, err) < 0)
+    if (read_number(e, at, &out->hi, &hi_width, err) < 0 || check_end(e, **at, err) < 0)
         return -1;
     if (hi_width > 0 && out->width != hi_width) /* [1-010] */
         return complain(
@@ -125,16 +135,9 @@ static int read_bracket(struct entry *e, const char **at, struct err *err)
             return -1;
         r->before = b->count;
         b->count += (uint64_t)(r->hi - r->lo) + 1;
-        if (**at == ']')
-            break;
-        if (**at != ',')
-            return complain(err, e,
-                            **at ? "has something else than numbers, \"-\" and \",\" in its brackets"
-                                 : "has a bracket that is not closed; add \"]\"");
-        ++*at;
+        if (*(*at)++ == ']')
+            return 0;
     }
-    ++*at;
-    return 0;
 }
 
 /* ---- one entry ---- */

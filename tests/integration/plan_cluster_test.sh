@@ -53,7 +53,7 @@ train:
   steps: 1000000
   batch: {global: 2048, micro: 1}
   precision: bf16
-parallel: {tp: 8, pp: 16, dp: 128, zero: 2, schedule: interleaved, virtual_stages: 8}
+parallel: {tp: 8, pp: 16, dp: 128, zero: 1, schedule: interleaved, virtual_stages: 8}
 resources: {device: gpu}
 END
 paper=$ROOT/tests/topologies/llama3.yaml

@@ -31,7 +31,7 @@ like "keys and values at inference" "$(cat out)" 'Inference: 9.66 GB'
 like "energy" "$(cat out)" 'energy .* MWh at 700 W a device'
 
 # ---- the same as JSON, on a mesh of the user's
-exits "a mesh of one's own" 0 belay plan --model llama3-405b --gpus 8192 --gpu h100 --tp 8 --pp 16 --virtual 8 --zero 2 --global 2048 --tokens 15e12 --watts 1000 -o json
+exits "a mesh of one's own" 0 belay plan --model llama3-405b --gpus 8192 --gpu h100 --tp 8 --pp 16 --virtual 8 --zero 1 --global 2048 --tokens 15e12 --watts 1000 -o json
 cp out plan.json
 is "the mesh is the one asked for" "$(json .mesh.dp <plan.json) $(json .mesh.schedule <plan.json) $(json .mesh.precision <plan.json)" "64 interleaved bf16"
 is "parameters" "$(json .model.parameters.total <plan.json)" 405853388800
@@ -88,7 +88,7 @@ exits "the devices of a file may be searched too" 0 belay plan job.yaml --gpu h1
 is "each mesh has all ranks" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); my %n = map { $_->{tp} * $_->{pp} * $_->{cp} * $_->{dp} => 1 } @$v; print join " ", keys %n' <out)" 16
 
 # ---- a cluster file
-exits "links and sizes of a cluster file" 0 belay plan --model llama3-405b --gpus 16384 --tp 8 --pp 16 --virtual 8 --zero 2 --global 2048 --cluster "$ROOT/tests/topologies/llama3.yaml" -o json
+exits "links and sizes of a cluster file" 0 belay plan --model llama3-405b --gpus 16384 --tp 8 --pp 16 --virtual 8 --zero 1 --global 2048 --cluster "$ROOT/tests/topologies/llama3.yaml" -o json
 is "its devices, and DP over pods" "$(json .mesh.device <out) $(json .traffic.axes.4.level <out)" "h100 cluster"
 near "rings over few borders are not slowed by oversubscription" "$(json .cost.mfu <out)" 0.36 0.46
 printf 'name: c\npods: 3\n' >bad.yaml

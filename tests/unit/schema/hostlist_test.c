@@ -75,6 +75,9 @@ static void wrong_lists_are_refused(void **state)
         {"gpu[1,]", "\"gpu[1,]\" needs numbers within its brackets, such as [1-8] or [1,3,5-7]"},
         {"gpu[1:3]", "\"gpu[1:3]\" has something else than numbers, \"-\" and \",\" in its brackets"},
         {"x,gpu[384-1]", "\"gpu[384-1]\" has a range that runs backwards; write [1-384]"},
+        {"gpu[01-0x]", "\"gpu[01-0x]\" has something else than numbers, \"-\" and \",\" in its brackets"},
+        {"gpu[5x-1]", "\"gpu[5x-1]\" has something else than numbers, \"-\" and \",\" in its brackets"},
+        {"gpu[5-1", "\"gpu[5-1\" has a bracket that is not closed; add \"]\""},
         {"gpu[001-10]", "\"gpu[001-10]\" has a range whose ends differ in leading zeros; give both the same "
                         "number of digits"},
         {"gpu[1-010]", "\"gpu[1-010]\" has a range whose ends differ in leading zeros; give both the same "
