@@ -49,6 +49,7 @@ static const struct column jobs[] = {
     PROGRESS(checkpoint_ms, INT64),
     PROGRESS(checkpoint_bytes, INT64),
     PROGRESS(updated_ms, INT64),
+    JOB(kept, INT64),
     JOB(first_failure_rank, INT64),
     JOB(exit_code, INT),
 };

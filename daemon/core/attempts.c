@@ -125,6 +125,8 @@ static void load_live(struct core *core, struct attempt *a)
     if (a->r.state == ATTEMPT_PREPARING)
         a->due_mono_ms = core->t.mono_ms + core->config.settle_ms + core->config.prepare_timeout_ms;
     if (a->r.state == ATTEMPT_LAUNCHING)
+        a->go_ms = core->t.now_ms;
+    if (a->r.state == ATTEMPT_LAUNCHING)
         a->due_mono_ms =
             core->t.mono_ms + core->config.settle_ms + LAUNCH_PATIENCE * core->config.prepare_timeout_ms;
     a->asked = a->r.checkpoint_request > 0;

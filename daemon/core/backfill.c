@@ -13,7 +13,18 @@ void backfill_waits(struct backfill *b, struct core *core, struct job *job)
     if (b->head)
         return;
     b->head = job;
+    if (core->head_job != job->r.id)
+        core->hold_version++; /* who was held back for another may be let go, and the other way about */
     core->head_job = job->r.id;
+}
+
+/* What the head keeps itself is its own then, too. */
+static void give_kept(struct backfill *b, const struct core *core)
+{
+    size_t n = 0;
+    struct placed_rank *kept = b->head->kept ? keep_list(core, b->head, &n) : NULL;
+    placement_view_give(b->then, kept, n, b->head->r.spec->memory);
+    free(kept);
 }
 
 static void compute(struct backfill *b, const struct core *core)
@@ -24,6 +35,7 @@ static void compute(struct backfill *b, const struct core *core)
     b->computed = true;
     b->start_ms = INT64_MAX;
     b->then = core_view(core);
+    give_kept(b, core);
     size_t n = holders_needed(&holders, b->then, spec, ranks);
     if (n <= holders.n)
         b->start_ms = holders.list[n - 1].until_ms;
@@ -35,36 +47,32 @@ static void compute(struct backfill *b, const struct core *core)
     holders_clear(&holders);
 }
 
-static int64_t would_end(const struct core *core, const struct job *job)
-{
-    int64_t limit = job->r.spec->limits.time_ms;
-    int64_t from = job->r.started_ms > 0 ? job->r.started_ms : core->t.now_ms;
-    return limit > 0 ? from + limit : INT64_MAX;
-}
-
 /* The head still fits at its time with these slots taken. They stay taken then. */
-static bool leaves_room(struct backfill *b, const struct job *job, const struct placed_rank *ranks)
+static bool leaves_room(struct backfill *b, const struct job *job, const struct seating *s)
 {
     const struct job_spec *spec = job->r.spec, *head = b->head->r.spec;
     struct err ignored;
     struct placed_rank *room = mem_zero((size_t)head->ranks, sizeof(*room));
-    placement_view_take(b->then, ranks, (size_t)spec->ranks, spec->memory);
+    placement_view_take(b->then, s->ranks, (size_t)spec->ranks, spec->memory);
+    placement_view_take(b->then, s->spares, s->n_spares, spec->memory);
     bool fits = placement_find(b->then, head, room, &ignored) == PLACEMENT_OK;
-    if (!fits)
-        placement_view_give(b->then, ranks, (size_t)spec->ranks, spec->memory);
+    if (!fits) {
+        placement_view_give(b->then, s->ranks, (size_t)spec->ranks, spec->memory);
+        placement_view_give(b->then, s->spares, s->n_spares, spec->memory);
+    }
     free(room);
     return fits;
 }
 
 bool backfill_allows(struct backfill *b, const struct core *core, const struct job *job,
-                     const struct placed_rank *ranks, struct err *why)
+                     const struct seating *seats, struct err *why)
 {
     char when[CLOCK_UTC_SIZE];
     if (!b->head || b->head == job)
         return true;
     if (!b->computed)
         compute(b, core);
-    if (b->start_ms == INT64_MAX || would_end(core, job) <= b->start_ms || leaves_room(b, job, ranks))
+    if (b->start_ms == INT64_MAX || holders_end_of(core, job) <= b->start_ms || leaves_room(b, job, seats))
         return true;
     err_set(
         why,

@@ -10,6 +10,7 @@
 
 struct core;
 struct job;
+struct seating;
 
 /* Of one round. Zeroed at its beginning, cleared at its end. */
 struct backfill {
@@ -22,9 +23,9 @@ struct backfill {
 /* This job waits for slots (in the order of the queue: the first one is the head). */
 void backfill_waits(struct backfill *b, struct core *core, struct job *job);
 
-/* May the job start now on these ranks? If not, *why has a sentence. */
+/* May the job start now on these seats? If not, *why has a sentence. */
 bool backfill_allows(struct backfill *b, const struct core *core, const struct job *job,
-                     const struct placed_rank *ranks, struct err *why);
+                     const struct seating *seats, struct err *why);
 
 void backfill_clear(struct backfill *b);
 

@@ -197,8 +197,10 @@ int64_t core_node_free_slots(const struct core *core, const char *name)
     const struct node *node = node_find(core, name);
     if (!node)
         return 0;
-    int64_t n = node->r.inventory.slots - (int64_t)node->n_owned;
-    return n > 0 ? n : 0;
+    int64_t n = 0;
+    for (int64_t s = 0; s < node->r.inventory.slots; s++)
+        n += (size_t)s >= node->n_owners || !node->owners[s];
+    return n;
 }
 
 /* A program that speaks of no steps is productive while it runs. */

@@ -66,6 +66,7 @@ struct job {
     uint64_t fit_version;
     enum placement_result misfit; /* why it was kept out */
     int64_t behind;               /* or the job that it would delay; 0 = none */
+    uint64_t hold_version;        /* when that was found */
 };
 
 struct hosted {
@@ -116,8 +117,9 @@ struct core {
     bool settled, loaded;
     struct list queue; /* jobs that wait for slots, in order unless queue_dirty */
     bool queue_dirty, schedule_dirty;
-    uint64_t fit_version; /* grows when slots may have become free */
-    int64_t head_job;     /* the most urgent job that waits for slots, in the last round; 0 = none */
+    uint64_t fit_version;  /* grows when slots may have become free */
+    int64_t head_job;      /* the most urgent job that waits for slots, in the last round; 0 = none */
+    uint64_t hold_version; /* grows when who is held back for it may have changed without more free slots */
     struct list examine_nodes, examine_attempts;
     int64_t next_job, next_event;
     struct list changed_jobs, changed_attempts, changed_nodes, order_nodes;
@@ -183,6 +185,8 @@ void attempt_release(struct core *core, struct attempt *attempt);           /* a
 void keep_slots(struct core *core, struct job *job, struct attempt *ended); /* for the job's next attempt */
 void keep_end(struct core *core, struct job *job);
 void keep_after_load(struct core *core);
+/* A node of what it keeps that has yet to report to a controller that has just started, or NULL. */
+const struct node *keep_unheard(const struct core *core, const struct job *job);
 /* Slots that the job keeps, as placed (fresh array of *n). */
 struct placed_rank *keep_list(const struct core *core, const struct job *job, size_t *n);
 
@@ -251,9 +255,15 @@ void lost_at_go(struct core *core, struct attempt *attempt);
 void lost_at_stop(struct core *core, struct attempt *attempt); /* it never trained */
 
 /* ---- schedule.c ---- */
+/* Where a job goes: its ranks and its spares. */
+struct seating {
+    struct placed_rank *ranks, *spares;
+    size_t n_spares;
+};
 void queue_add(struct core *core, struct job *job);
 void queue_remove(struct core *core, struct job *job);
 void capacity_grew(struct core *core);
+void capacity_shrank(struct core *core); /* jobs that are held back for a head must be looked at again */
 void schedule(struct core *core);
 /* What is free now; borrows the nodes' names. */
 struct placement_view *core_view(const struct core *core);

@@ -315,14 +315,17 @@ static bool held_back(const struct core *core, const struct job *job)
 static bool other_reason(const struct core *core, const struct job *job, struct verdict *v)
 {
     bool waits = job->waiting && !job->current;
-    if (waits && job->r.not_before_ms <= core->t.now_ms && !held_back(core, job))
+    const struct node *unheard = waits ? keep_unheard(core, job) : NULL;
+    if (waits && job->r.not_before_ms <= core->t.now_ms && !held_back(core, job) && !unheard)
         return false;
     bool held = job->r.state == JOB_HELD;
     v->kind = held || waits ? VERDICT_OTHER : VERDICT_RUNS;
     v->need_borders = str_dup("");
     v->need_ranks = job->r.spec->ranks;
     v->need_group = 1;
-    v->sentence = str_printf("is %s: %s", job_state_name(job->r.state), job->r.reason);
+    v->sentence =
+        unheard ? str_printf("waits for %s to report after the start of the controller", unheard->r.name)
+                : str_printf("is %s: %s", job_state_name(job->r.state), job->r.reason);
     if (held)
         add_change(v, str_printf("belay release %lld", (long long)job->r.id));
     if (waits && job->r.not_before_ms > core->t.now_ms)

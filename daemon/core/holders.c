@@ -7,18 +7,19 @@
 #include "common/mem.h"
 #include "daemon/core/core_private.h"
 
-static int64_t end_of(const struct job *job)
+int64_t holders_end_of(const struct core *core, const struct job *job)
 {
     int64_t limit = job->r.spec->limits.time_ms;
-    return limit > 0 && job->r.started_ms > 0 ? job->r.started_ms + limit : INT64_MAX;
+    int64_t from = job->r.started_ms > 0 ? job->r.started_ms : core->t.now_ms;
+    return limit > 0 ? from + limit : INT64_MAX;
 }
 
-static void add(struct holders *h, size_t *room, const struct job *job)
+static void add(const struct core *core, struct holders *h, size_t *room, const struct job *job)
 {
     const struct attempt *a = job->current ? job->current : job->kept;
     if (!a)
         return;
-    struct holder one = {.job = job->r.id, .until_ms = end_of(job)};
+    struct holder one = {.job = job->r.id, .until_ms = holders_end_of(core, job)};
     one.name = job->r.spec->name;
     one.user = job->r.user;
     one.memory = job->r.spec->memory;
@@ -45,7 +46,7 @@ struct holders holders_collect(const struct core *core, const struct job *except
     size_t room = 0;
     for (size_t i = 0; i < core->jobs.count; i++)
         if (core->jobs.items[i] != except)
-            add(&h, &room, core->jobs.items[i]);
+            add(core, &h, &room, core->jobs.items[i]);
     if (h.n > 1)
         qsort(h.list, h.n, sizeof(*h.list), by_end);
     return h;

@@ -20,6 +20,9 @@ struct holders {
     size_t n;
 };
 
+/* When the job's time limit ends it, counted from now when it has not begun; UTC, INT64_MAX = it has none. */
+int64_t holders_end_of(const struct core *core, const struct job *job);
+
 /* All but `except` (may be NULL). To be cleared. */
 struct holders holders_collect(const struct core *core, const struct job *except);
 void holders_clear(struct holders *holders);

@@ -1,8 +1,8 @@
 /* keep: the slots that an attempt holds, and what a job keeps of them until its next attempt.
  *
  * A job that starts again keeps its slots and spares for a while, so that nobody takes them meanwhile and only the ranks that lost their
- * node have to move. What is kept follows from the records alone (the newest attempt has ended, the job waits, not too long ago), so a
- * controller that starts again keeps the same. A requeue, a hold or an end gives everything back. */
+ * node have to move. The job's record says whose slots it keeps, so a controller that starts again keeps the same. A requeue, a
+ * hold or an end gives everything back. */
 #include <stdlib.h>
 
 #include "common/mem.h"
@@ -50,6 +50,9 @@ void keep_slots(struct core *core, struct job *job, struct attempt *ended)
         return;
     }
     job->kept = ended;
+    if (job->r.kept != ended->r.number)
+        mark_job(core, job);
+    job->r.kept = ended->r.number;
     job->keep_until_mono_ms = core_mono_of(core, ended->r.ended_ms + core->config.keep_ms);
     core->schedule_dirty = true;
     job_rearm(core, job);
@@ -57,6 +60,9 @@ void keep_slots(struct core *core, struct job *job, struct attempt *ended)
 
 void keep_end(struct core *core, struct job *job)
 {
+    if (job->r.kept != 0)
+        mark_job(core, job);
+    job->r.kept = 0;
     if (!job->kept)
         return;
     struct attempt *a = job->kept;
@@ -71,11 +77,20 @@ void keep_after_load(struct core *core)
     for (size_t i = 0; i < core->jobs.count; i++) {
         struct job *job = core->jobs.items[i];
         struct attempt *newest = job_newest(job);
-        if (!newest || job->current || job->kept || !keeps(core, job, newest))
+        bool kept = newest && job->r.kept == newest->r.number && !job->current && !job->kept;
+        if (!kept || !keeps(core, job, newest))
             continue;
         attempt_hold(core, newest);
         keep_slots(core, job, newest);
     }
+}
+
+const struct node *keep_unheard(const struct core *core, const struct job *job)
+{
+    for (size_t i = 0; !core->settled && job->kept && i < job->kept->r.n_nodes; i++)
+        if (job->kept->seats[i].node->r.state == NODE_UNKNOWN)
+            return job->kept->seats[i].node;
+    return NULL;
 }
 
 static size_t list_held(const struct core *core, const struct attempt *a, const struct placed_rank *ranks,
@@ -85,7 +100,8 @@ static size_t list_held(const struct core *core, const struct attempt *a, const 
     for (size_t i = 0; i < n; i++) {
         const struct node *node = node_find(core, ranks[i].node);
         size_t at = (size_t)ranks[i].slot;
-        if (node && at < node->n_owners && node->owners[at] == a)
+        bool there = node && ranks[i].slot < node->r.inventory.slots; /* it may have come back with fewer */
+        if (there && at < node->n_owners && node->owners[at] == a)
             out[held++] = ranks[i];
     }
     return held;

@@ -242,6 +242,8 @@ void node_event(struct core *core, struct node *node, enum node_event event, con
         tell(core, node);
     if (row.action == NODE_JOIN)
         capacity_grew(core);
+    if (row.action == NODE_LOSE || row.action == NODE_VACATE)
+        capacity_shrank(core);
     examine_hosted(core, node);
     rearm(core, node);
 }
@@ -297,7 +299,7 @@ void nodes_settle(void *ctx, void *owner)
 {
     (void)owner;
     struct core *core = ctx;
-    core->settled = true;
+    core->settled = core->schedule_dirty = true;
     for (size_t i = 0; i < core->nodes.count; i++) {
         struct node *node = core->nodes.items[i];
         if (node->r.state == NODE_UNKNOWN)
@@ -312,7 +314,7 @@ void nodes_settle_check(struct core *core)
     for (size_t i = 0; i < core->nodes.count; i++)
         if (((struct node *)core->nodes.items[i])->r.state == NODE_UNKNOWN)
             return;
-    core->settled = true;
+    core->settled = core->schedule_dirty = true;
     timers_set(core->timers, &core->settle_timer, INT64_MAX);
 }
 

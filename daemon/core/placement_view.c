@@ -396,7 +396,7 @@ int64_t view_next_free(const struct placement_view *view, size_t node, int64_t f
 
 static bool is_slot(const struct view_node *n, int64_t slot)
 {
-    return slot >= 0 && (size_t)slot / 64 < n->words;
+    return slot >= 0 && slot < n->slots && (size_t)slot / 64 < n->words;
 }
 
 bool view_take(struct placement_view *view, size_t node, int64_t slot, int64_t memory)

@@ -92,11 +92,11 @@ static bool ended_by_down(const struct attempt *a)
 static int64_t detect_ms(const struct core *core, const struct attempt *a)
 {
     struct attempt_facts f = attempt_gather(a);
+    int64_t ms = 0, longest = a->r.failed_ms - a->r.created_ms;
     if (a->r.outcome == OUTCOME_NODE && ended_by_down(a))
-        return core->config.down_after_ms;
-    if (a->r.outcome != OUTCOME_FAILED || !f.fault_rank || f.fault_rank->ended_ms == 0)
-        return 0;
-    int64_t ms = a->r.failed_ms - f.fault_rank->ended_ms, longest = a->r.failed_ms - a->r.created_ms;
+        ms = core->config.down_after_ms;
+    else if (a->r.outcome == OUTCOME_FAILED && f.fault_rank && f.fault_rank->ended_ms > 0)
+        ms = a->r.failed_ms - f.fault_rank->ended_ms;
     return ms < 0 ? 0 : ms < longest ? ms : longest; /* clocks of nodes may differ */
 }
 
@@ -160,10 +160,11 @@ static void account(struct core *core, struct attempt *a, int64_t step)
 static void take_step(struct core *core, struct attempt *a, int64_t step)
 {
     if (step <= a->r.to_step)
-        return; /* repeated or late */
-    if (a->r.to_step < 0)
+        return;                                   /* repeated or late */
+    bool closed = a->r.state == ATTEMPT_STOPPING; /* its time is booked up to when it began to stop */
+    if (!closed && a->r.to_step < 0)
         first_step(core, a, step);
-    else
+    else if (!closed)
         account(core, a, step);
     a->last_step_ms = core->t.now_ms;
     a->r.to_step = step;

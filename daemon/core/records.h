@@ -50,6 +50,7 @@ struct job_record {
     int64_t productive_ms; /* time with steps that count, over all attempts (for ETTR) */
     struct lost_time lost;
     struct job_progress progress;
+    int64_t kept; /* number of the ended attempt whose slots it keeps for the next one; 0 = none */
     int64_t first_failure_rank; /* of the newest failed attempt; -1 = none */
     int exit_code;              /* of that rank; -1 = none */
 };

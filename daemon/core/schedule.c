@@ -36,6 +36,12 @@ void capacity_grew(struct core *core)
     core->schedule_dirty = true;
 }
 
+void capacity_shrank(struct core *core)
+{
+    core->hold_version++;
+    core->schedule_dirty = true;
+}
+
 static int by_urgency(const void *x, const void *y)
 {
     const struct job *a = *(struct job *const *)x, *b = *(struct job *const *)y;
@@ -73,7 +79,7 @@ struct shape {
     enum job_domain within[AXIS_COUNT]; /* of required borders; DOMAIN_CLUSTER where there is none */
 };
 
-enum { SHAPES_MAX = 64 };
+enum { SHAPES_MAX = 64, ROUNDS_MAX = 4 };
 
 struct round {
     struct placement_view *view;
@@ -102,7 +108,7 @@ static void view_node(struct placement_node *to, const struct node *node, int64_
     to->n_free = list_free_slots(node, slots);
     to->slots = i->slots;
     to->memory = i->memory;
-    to->free_memory = i->memory > node->held_memory ? i->memory - node->held_memory : 0;
+    to->free_memory = i->memory - node->held_memory; /* below 0 when it came back with less */
     to->usable = node_usable(node);
 }
 
@@ -219,12 +225,6 @@ static void misfit(struct core *core, struct job *job, enum placement_result res
                    node->r.name, said[0] ? ": " : "", said, why);
 }
 
-/* Where a job goes: its ranks and its spares. */
-struct seating {
-    struct placed_rank *ranks, *spares;
-    size_t n_spares;
-};
-
 static void seating_free(struct seating *s)
 {
     free(s->ranks);
@@ -245,7 +245,9 @@ static void start(struct core *core, struct job *job, const struct seating *s)
 static bool may_try(const struct core *core, const struct job *job)
 {
     return job->waiting && !job->current && job->r.not_before_ms <= core->t.now_ms &&
-           !(job->kept_out && job->fit_version == core->fit_version);
+           !(job->kept_out && job->fit_version == core->fit_version &&
+             (job->behind == 0 || job->hold_version == core->hold_version)) &&
+           !keep_unheard(core, job);
 }
 
 int64_t spares_wanted(const struct core *core, const struct job_spec *spec, size_t n_nodes)
@@ -273,17 +275,23 @@ static enum placement_result seat_job(const struct round *r, const struct job *j
     return placement_find(r->view, job->r.spec, s->ranks, why);
 }
 
-/* After its ranks were taken from the view: spare nodes for them. A job that cannot have them starts without. */
-static void seat_spares(const struct core *core, struct round *r, const struct job *job, struct seating *s)
+/* Takes its ranks from the view, and spare nodes for them. A job that cannot have those starts without. */
+static void take_seats(const struct core *core, struct round *r, const struct job *job, struct seating *s)
 {
     const struct job_spec *spec = job->r.spec;
-    int64_t wanted = spec->placement.spares == 0
-                         ? 0
-                         : spares_wanted(core, spec, placement_nodes(s->ranks, (size_t)spec->ranks));
-    if (wanted == 0)
+    size_t n = (size_t)spec->ranks;
+    placement_view_take(r->view, s->ranks, n, spec->memory);
+    if (spec->placement.spares == 0)
         return;
+    int64_t wanted = spares_wanted(core, spec, placement_nodes(s->ranks, n));
     s->spares = placement_spares(r->view, spec, s->ranks, wanted, &s->n_spares);
     placement_view_take(r->view, s->spares, s->n_spares, spec->memory);
+}
+
+static void give_seats(struct round *r, const struct job *job, const struct seating *s)
+{
+    placement_view_give(r->view, s->ranks, (size_t)job->r.spec->ranks, job->r.spec->memory);
+    placement_view_give(r->view, s->spares, s->n_spares, job->r.spec->memory);
 }
 
 /* It fits, but must let another go first. */
@@ -293,32 +301,43 @@ static void hold_back(const struct core *core, struct job *job, int64_t head)
     job->fit_version = core->fit_version;
     job->misfit = PLACEMENT_OK;
     job->behind = head;
+    job->hold_version = core->hold_version;
+}
+
+/* It has seats, which are taken: it starts, unless another must go first. */
+static bool start_or_hold(struct core *core, struct round *r, struct job *job, struct seating *s)
+{
+    struct err why;
+    if (job->kept || backfill_allows(&r->backfill, core, job, s, &why)) {
+        if (!r->backfill.head)
+            core->hold_version++; /* the head comes after it and may have to wait longer */
+        start(core, job, s);
+        return true;
+    }
+    give_seats(r, job, s);
+    hold_back(core, job, r->backfill.head->r.id);
+    job_set_reason(core, job, "%s", why.text);
+    return false;
 }
 
 /* Tries with the slots that the job keeps counted as free; they are taken again when it does not start. True: it starts. */
 static bool try_seats(struct core *core, struct round *r, struct job *job)
 {
-    const struct job_spec *spec = job->r.spec;
     struct err why = {""};
     struct seating s = {.ranks = NULL};
     enum placement_result result = seat_job(r, job, &s, &why);
-    bool fits = result == PLACEMENT_OK;
-    if (fits && (job->kept || backfill_allows(&r->backfill, core, job, s.ranks, &why))) {
-        placement_view_take(r->view, s.ranks, (size_t)spec->ranks, spec->memory);
-        seat_spares(core, r, job, &s);
-        start(core, job, &s);
-        return true;
+    bool starts = false;
+    if (result == PLACEMENT_OK) {
+        take_seats(core, r, job, &s);
+        starts = start_or_hold(core, r, job, &s);
+    } else {
+        if (!job->kept)
+            remember_misfit(r, job, result, why.text);
+        misfit(core, job, result, why.text);
     }
-    seating_free(&s);
-    if (fits) {
-        hold_back(core, job, r->backfill.head->r.id);
-        job_set_reason(core, job, "%s", why.text);
-        return false;
-    }
-    if (!job->kept)
-        remember_misfit(r, job, result, why.text);
-    misfit(core, job, result, why.text);
-    return false;
+    if (!starts)
+        seating_free(&s);
+    return starts;
 }
 
 static void try_job(struct core *core, struct round *r, struct job *job)
@@ -355,7 +374,6 @@ static bool waits_for_slots(const struct core *core, const struct job *job)
 
 static void try_others(struct core *core, struct round *r)
 {
-    core->head_job = 0;
     for (size_t i = 0; i < core->queue.count; i++) {
         struct job *job = core->queue.items[i];
         if (!job->kept && may_try(core, job))
@@ -363,12 +381,12 @@ static void try_others(struct core *core, struct round *r)
         if (waits_for_slots(core, job))
             backfill_waits(&r->backfill, core, job);
     }
+    if (!r->backfill.head)
+        core->head_job = 0;
 }
 
-void schedule(struct core *core)
+static void one_round(struct core *core)
 {
-    if (!core->schedule_dirty)
-        return;
     core->schedule_dirty = false;
     sort_queue(core);
     struct round r = {.view = core_view(core)};
@@ -376,4 +394,11 @@ void schedule(struct core *core)
     try_others(core, &r);
     end_round(&r);
     sweep_queue(core);
+}
+
+/* A round may itself free slots: a job that moved gives up what it kept. */
+void schedule(struct core *core)
+{
+    for (int rounds = 0; core->schedule_dirty && rounds < ROUNDS_MAX; rounds++)
+        one_round(core);
 }

@@ -71,6 +71,72 @@ static void test_never_is_no_head(void **state)
     world_free(w);
 }
 
+/* A job that is still being started has its time limit, too. */
+static void test_limits_count_while_starting(void **state)
+{
+    (void)state;
+    int64_t head;
+    struct world *w = with_head(HOUR, 6, &head);
+    for (size_t i = 0; i < w->n_agents; i++)
+        w->agents[i].slow = true;
+    int64_t shorter = world_run(w, 1, "limits: {time: 5m}\n"), endless = world_run(w, 1, "");
+    world_pass(w, 300);
+    assert_job(w, shorter, JOB_STARTING);
+    assert_job(w, endless, JOB_PENDING);
+    assert_says(world_job(w, endless)->reason, "would fit, but delay job 2");
+    world_free(w);
+}
+
+static void test_spares_delay_as_well(void **state)
+{
+    (void)state;
+    struct world *w = world_new(4, 2);
+    world_run(w, 4, HOUR);
+    world_run(w, 6, "");
+    int64_t spared = world_run(w, 2, "placement: {spares: 1}\n"), plain = world_run(w, 2, "");
+    world_pass(w, 300);
+    assert_job(w, spared, JOB_PENDING); /* 2 ranks and 2 spare slots: the head would lack two */
+    assert_job(w, plain, JOB_RUNNING);
+    world_free(w);
+}
+
+/* A head that lost a node and keeps the rest of its slots is waited for like any other. */
+static void test_a_head_may_keep_slots(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 2);
+    int64_t k = world_run(w, 4, "priority: 5\n");
+    world_run(w, 1, "limits: {time: 5m}\n");
+    world_pass(w, 300);
+    struct agent *g = world_agent(w, world_attempt(w, k)->placement[3].node);
+    g->alive = false;
+    world_unlink(w, g);
+    world_pass(w, 8000);
+    assert_job(w, k, JOB_RESTARTING);
+    int64_t endless = world_run(w, 1, "");
+    world_pass(w, 300);
+    assert_job(w, endless, JOB_PENDING);
+    world_free(w);
+}
+
+/* Held back for a start that nobody knows any more: let go, and not overtaken by a later one. */
+static void test_held_back_are_looked_at_again(void **state)
+{
+    (void)state;
+    struct world *w = world_new(4, 2);
+    enum core_refusal why;
+    struct err err = {""};
+    world_run(w, 4, HOUR);
+    world_run(w, 8, "");
+    int64_t c = world_run(w, 2, "");
+    world_pass(w, 300);
+    assert_job(w, c, JOB_PENDING);
+    assert_int_equal(core_drain(w->core, world_time(w), "node3", "gone", 0, false, &why, &err), 0);
+    world_pass(w, 500);
+    assert_job(w, c, JOB_RUNNING);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -78,6 +144,10 @@ int main(void)
         cmocka_unit_test(test_room_beside_the_head),
         cmocka_unit_test(test_nobody_waits_for_the_unknown),
         cmocka_unit_test(test_never_is_no_head),
+        cmocka_unit_test(test_limits_count_while_starting),
+        cmocka_unit_test(test_spares_delay_as_well),
+        cmocka_unit_test(test_a_head_may_keep_slots),
+        cmocka_unit_test(test_held_back_are_looked_at_again),
     };
     return cmocka_run_group_tests_name("core backfill", tests, NULL, NULL);
 }

@@ -105,6 +105,80 @@ static void test_controller_restart_keeps(void **state)
     world_free(w);
 }
 
+/* What a wish gave back stays given back, also for a controller that starts anew. */
+static void test_controller_restart_keeps_no_more(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 2);
+    int64_t id = world_run(w, 4, "");
+    world_pass(w, 300);
+    world_verb(w, id, CORE_HOLD);
+    world_pass(w, 1000);
+    int64_t other = world_run(w, 6, "priority: 20\n");
+    world_pass(w, 300);
+    assert_job(w, other, JOB_RUNNING);
+    world_verb(w, id, CORE_RELEASE);
+    world_restart(w);
+    world_pass(w, 300);
+    assert_false(core_job_keeps(w->core, id));
+    assert_job(w, id, JOB_PENDING);
+    world_free(w);
+}
+
+/* After its own start the controller lets all nodes report before it moves anybody. */
+static void test_nodes_may_report_first(void **state)
+{
+    (void)state;
+    struct world *w = world_new(4, 2);
+    int64_t id = world_run(w, 4, "restart: {backoff: 3s}\n");
+    world_pass(w, 300);
+    char *was = placement_text(world_attempt(w, id));
+    world_exit(w, id, 1, 1, 0, false);
+    world_pump(w);
+    world_pass(w, 500);
+    core_free(w->core);
+    w->core = core_new(&w->config, world_time(w));
+    world_load(w);
+    w->now_ms += 4000;
+    w->mono_ms += 4000;
+    agent_hello(w, &w->agents[3]);
+    agent_hello(w, &w->agents[2]);
+    world_pump(w);
+    assert_job(w, id, JOB_RESTARTING);
+    agent_hello(w, &w->agents[0]);
+    agent_hello(w, &w->agents[1]);
+    world_pass(w, 500);
+    assert_job(w, id, JOB_RUNNING);
+    char *now = placement_text(world_attempt(w, id));
+    assert_string_equal(now, was);
+    free(now);
+    free(was);
+    world_free(w);
+}
+
+/* A node that comes back with fewer slots has only those. */
+static void test_slots_that_are_gone_are_not_kept(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 4);
+    int64_t id = world_run(w, 8, "restart: {backoff: 20s}\n");
+    world_pass(w, 300);
+    world_exit(w, id, 7, 1, 0, false);
+    world_pump(w);
+    world_pass(w, 500);
+    struct agent *g = world_agent(w, "node1");
+    world_unlink(w, g);
+    g->slots = 2;
+    world_relink(w, g);
+    assert_int_equal(core_node_free_slots(w->core, "node1"), 0);
+    world_pass(w, 40000);
+    assert_job(w, id, JOB_RUNNING);
+    const struct attempt_record *a = world_attempt(w, id);
+    for (size_t r = 0; r < a->world; r++)
+        assert_true(strcmp(a->placement[r].node, "node1") != 0 || a->placement[r].slot < 2);
+    world_free(w);
+}
+
 /* Weeks of restarts do not fill the memory: only the newest attempts keep placement and reports. */
 static void test_old_attempts_are_trimmed(void **state)
 {
@@ -132,9 +206,14 @@ static void test_old_attempts_are_trimmed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nobody_takes_them),        cmocka_unit_test(test_not_for_ever),
-        cmocka_unit_test(test_wishes_give_them_back),    cmocka_unit_test(test_controller_restart_keeps),
+        cmocka_unit_test(test_nobody_takes_them),
+        cmocka_unit_test(test_not_for_ever),
+        cmocka_unit_test(test_wishes_give_them_back),
+        cmocka_unit_test(test_controller_restart_keeps),
         cmocka_unit_test(test_old_attempts_are_trimmed),
+        cmocka_unit_test(test_controller_restart_keeps_no_more),
+        cmocka_unit_test(test_nodes_may_report_first),
+        cmocka_unit_test(test_slots_that_are_gone_are_not_kept),
     };
     return cmocka_run_group_tests_name("core keep", tests, NULL, NULL);
 }
