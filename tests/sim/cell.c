@@ -147,6 +147,31 @@ static void forget_told(struct cell *c)
         }
 }
 
+/* With nothing uncommitted, the new core must hold the slots that the old one held, kept ones included. */
+static void check_same_slots(struct cell *c, const int64_t before[AGENTS_MAX])
+{
+    core_turn(c->core, cell_time(c));
+    for (size_t i = 0; i < c->n_agents; i++) {
+        const char *name = c->agents[i].name;
+        int64_t now = core_node_free_slots(c->core, name);
+        if (now != before[i])
+            cell_fail(c, "%s has %lld free slots after the controller's restart, and had %lld before", name,
+                      (long long)now, (long long)before[i]);
+    }
+}
+
+static void kill_after_commit(struct cell *c)
+{
+    int64_t before[AGENTS_MAX] = {0};
+    /* else the next turn changes something by itself */
+    bool at_rest = core_next_wakeup(c->core) > c->mono_ms;
+    for (size_t i = 0; i < c->n_agents; i++)
+        before[i] = core_node_free_slots(c->core, c->agents[i].name);
+    cell_kill(c);
+    if (at_rest)
+        check_same_slots(c, before);
+}
+
 void cell_kill(struct cell *c)
 {
     cell_note(c, "controller killed");
@@ -181,7 +206,7 @@ void cell_turn(struct cell *c)
     if (cell_chance(c, 50))
         check_verdicts(c, false);
     if (cell_chance(c, c->kill)) {
-        cell_kill(c); /* what was committed holds, whether or not somebody was told */
+        kill_after_commit(c); /* what was committed holds, whether or not somebody was told */
         return;
     }
     acknowledge(c);

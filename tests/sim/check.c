@@ -70,6 +70,24 @@ static void check_attempt_state(struct cell *c, const struct job_record *j, cons
                   (long long)j->attempt, (long long)a->number);
 }
 
+/* The accounts of time: nothing is negative, and together they are not more than the time there was. Detection is left out: a node's last
+ * sign of life and the last step of another node overlap. */
+static void check_accounts(struct cell *c, const struct job_record *j)
+{
+    const struct lost_time *l = &j->lost;
+    int64_t until = j->ended_ms > 0 ? j->ended_ms : c->now_ms,
+            sum = j->productive_ms + l->stop + l->place + l->load + l->replay;
+    if (j->productive_ms < 0 || l->detect < 0 || l->stop < 0 || l->place < 0 || l->load < 0 ||
+        l->replay < 0 || (j->started_ms > 0 && sum > until - j->started_ms) ||
+        (j->started_ms == 0 && sum > 0))
+        cell_fail(c,
+                  "job %lld accounts for %lld ms (productive %lld, stop %lld, place %lld, load %lld, replay "
+                  "%lld) of %lld",
+                  (long long)j->id, (long long)sum, (long long)j->productive_ms, (long long)l->stop,
+                  (long long)l->place, (long long)l->load, (long long)l->replay,
+                  (long long)(until - j->started_ms));
+}
+
 static void check_jobs(struct cell *c)
 {
     int live[JOBS_MAX + 1] = {0};
@@ -84,6 +102,7 @@ static void check_jobs(struct cell *c)
         if (c->jobs[id].id != id)
             cell_fail(c, "job %lld was counted and is not there", (long long)id);
         check_job_state(c, &c->jobs[id], live[id]);
+        check_accounts(c, &c->jobs[id]);
     }
 }
 
