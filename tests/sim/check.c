@@ -212,6 +212,46 @@ static void check_budget(struct cell *c, const struct attempt_record *a, const s
                   (long long)charged, (long long)s->restart.max);
 }
 
+static size_t ranks_on(const struct attempt_record *a, const char *node);
+
+static size_t spares_on(const struct attempt_record *a, const char *node)
+{
+    size_t n = 0;
+    for (size_t r = 0; r < a->n_spares; r++)
+        n += strcmp(a->spares[r].node, node) == 0;
+    return n;
+}
+
+/* Can this node stand in for any node of the attempt, and is it in a pod of it? */
+static void check_spare(struct cell *c, const struct attempt_record *a, const struct agent *g)
+{
+    bool near = false;
+    for (size_t i = 0; i < a->n_nodes; i++) {
+        const struct agent *other = cell_agent(c, a->nodes[i].node);
+        near = near || strcmp(other->pod, g->pod) == 0;
+        if (ranks_on(a, other->name) > spares_on(a, g->name))
+            cell_fail(c, "attempt %lld.%lld: %zu spare slots on %s cannot take over %zu ranks of %s", ID(a),
+                      spares_on(a, g->name), g->name, ranks_on(a, other->name), other->name);
+    }
+    if (!near || c->nodes[g->index].state != NODE_UP)
+        cell_fail(c, "attempt %lld.%lld has a spare on %s, which is %s in %s", ID(a), g->name,
+                  node_state_name(c->nodes[g->index].state), g->pod);
+}
+
+static void check_spares(struct cell *c, const struct attempt_record *a, const struct job_spec *s)
+{
+    int64_t nodes = 0;
+    for (size_t i = 0; i < c->n_agents; i++) {
+        if (spares_on(a, c->agents[i].name) == 0)
+            continue;
+        nodes++;
+        check_spare(c, a, &c->agents[i]);
+    }
+    if (s->placement.spares != JOB_SPARES_AUTO && nodes > s->placement.spares)
+        cell_fail(c, "attempt %lld.%lld has %lld spare nodes, the job asks for %lld", ID(a), (long long)nodes,
+                  (long long)s->placement.spares);
+}
+
 /* What is left of an ended attempt holds devices too, until it is gone. */
 static void check_empty(struct cell *c, const struct attempt_record *a, const struct agent *g)
 {
@@ -229,6 +269,7 @@ void check_new_attempt(struct cell *c, const struct attempt_record *a)
     struct job_spec *s = spec_of(c, a->job);
     check_mesh(c, a, s);
     check_budget(c, a, s);
+    check_spares(c, a, s);
     job_spec_free(s);
     for (size_t r = 0; r < a->world; r++) {
         const struct node_record *n = &c->nodes[cell_agent(c, a->placement[r].node)->index];
