@@ -3,15 +3,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/mem.h"
+#include "daemon/core/explain.h"
 #include "launcher/args.h"
 #include "launcher/output.h"
 #include "launcher/planask.h"
+#include "launcher/plandevices.h"
 #include "launcher/planverdict.h"
 #include "launcher/planview.h"
 #include "launcher/verdictview.h"
 
 #define RANKS_MAX  JOB_RANKS_MAX
 #define TOP        10
+#define TRIES      5 /* meshes that the cluster is asked about */
 #define MESHES_MAX 1000000
 
 struct planning {
@@ -20,7 +24,6 @@ struct planning {
     struct planverdict verdict;
     const char *dir, *svg, *colour;
     enum args_output output;
-    bool search;
     int64_t top;
 };
 
@@ -56,91 +59,151 @@ static int report_verdict(const struct planning *p)
     return exit_code(p, NULL);
 }
 
-static int report(const struct planning *p, const struct plan_request *request)
+static void print_report(const struct planning *p, const struct plan *plan, const struct plannotes *notes)
 {
-    struct plan plan;
-    struct err err = {""};
-    if (plan_make(request, &plan, &err) != 0)
-        return cli_fail(CLI_USAGE, "plan: %s", err.text);
     if (p->output == OUTPUT_JSON) {
-        json_t *o = planview_json(request, &plan);
+        json_t *o = planview_json(&p->job.request, plan, notes);
         if (p->verdict.known)
             json_object_set(o, "verdict", p->verdict.encoded);
         output_json(o);
         json_decref(o);
-    } else {
-        if (p->verdict.known) {
-            print_verdict(p);
-            printf("\n");
-        }
-        planview_report(request, &plan, p->output == OUTPUT_WIDE);
+        return;
     }
-    return exit_code(p, &plan);
+    if (p->verdict.known) {
+        print_verdict(p);
+        printf("\n");
+    }
+    planview_report(&p->job.request, plan, notes, p->output == OUTPUT_WIDE);
+}
+
+/* Of the mesh that the job has, on the devices and over the links that its placement would use. */
+static int report(struct planning *p)
+{
+    struct plan plan;
+    struct err err = {""};
+    struct plannotes notes = {.count = 0};
+    struct plan_request *request = &p->job.request;
+    planverdict_levels(&p->verdict, request);
+    plannotes_add(&notes, plandevices_apply(&p->verdict, &p->ask, &p->job, request));
+    int rc = plan_make(request, &plan, &err);
+    if (rc == 0) {
+        planverdict_memory(&p->verdict, request, &plan);
+        plannotes_caution(&notes, request, &plan);
+        print_report(p, &plan, &notes);
+        rc = exit_code(p, &plan);
+    } else {
+        rc = cli_fail(CLI_USAGE, "plan: %s", err.text);
+    }
+    plannotes_clear(&notes);
+    return rc;
+}
+
+/* ---- a mesh that is searched for ---- */
+
+static void adopt(struct job_spec *s, const struct search_result *mesh)
+{
+    s->tp = mesh->tp;
+    s->pp = mesh->pp;
+    s->cp = mesh->cp;
+    s->dp = mesh->dp;
+    s->ep = mesh->ep;
+    s->zero = mesh->zero;
+    s->pipeline = mesh->pipeline;
+    s->virtual_stages = mesh->virtual_stages;
+    s->train.batch_micro = mesh->micro;
+    s->train.recompute = mesh->recompute;
+}
+
+static int ask_and_draw(struct planning *p)
+{
+    int rc = planverdict_ask(&p->ask, &p->job, p->dir, &p->verdict);
+    if (rc == CLI_DONE && p->svg)
+        rc = planverdict_draw(&p->verdict, &p->job, p->svg, p->colour);
+    return rc;
+}
+
+/* The best mesh, and where the cluster can never place it, the best of the next few that it can. */
+static int report_best(struct planning *p, const struct search_result *meshes, size_t count)
+{
+    struct verdict v;
+    size_t best = 0;
+    for (size_t i = 0; p->job.cluster && i < count && i < TRIES && meshes[i].plan.fits; i++) {
+        adopt(p->job.spec, &meshes[i]);
+        explain_cluster(p->job.cluster, p->job.spec, &v);
+        bool never = v.kind == VERDICT_NEVER;
+        verdict_clear(&v);
+        if (!never) {
+            best = i;
+            break;
+        }
+    }
+    adopt(p->job.spec, &meshes[best]);
+    plan_level_default(p->job.spec, p->job.request.devices, p->job.request.level);
+    int rc = ask_and_draw(p);
+    return rc == CLI_DONE ? report(p) : rc;
+}
+
+/* Of the meshes that are shown; NULL without a cluster. */
+static struct verdict *verdicts_of(const struct planning *p, const struct search_result *meshes, size_t n)
+{
+    if (!p->job.cluster)
+        return NULL;
+    struct verdict *all = mem_zero(n + 1, sizeof(*all));
+    for (size_t i = 0; i < n; i++) {
+        adopt(p->job.spec, &meshes[i]);
+        explain_cluster(p->job.cluster, p->job.spec, &all[i]);
+    }
+    return all;
 }
 
 static int list(const struct planning *p, const struct search_result *meshes, size_t count)
 {
+    size_t top = (size_t)p->top < count ? (size_t)p->top : count;
+    struct verdict *verdicts = verdicts_of(p, meshes, top);
     if (p->output == OUTPUT_JSON) {
-        json_t *o = planview_search_json(meshes, count, (size_t)p->top);
+        json_t *o = planview_search_json(meshes, count, top, verdicts);
         output_json(o);
         json_decref(o);
     } else {
-        planview_search(&p->job.request, meshes, count, (size_t)p->top, p->output == OUTPUT_WIDE);
+        planview_search(&p->job.request, meshes, count, top, verdicts, p->output == OUTPUT_WIDE);
     }
-    return exit_code(p, &meshes[0].plan);
-}
-
-/* The report of the best mesh. */
-static int report_best(struct planning *p, const struct search_result *best)
-{
-    struct job_spec *s = p->job.spec;
-    s->tp = best->tp;
-    s->pp = best->pp;
-    s->cp = best->cp;
-    s->dp = best->dp;
-    s->ep = best->ep;
-    s->zero = best->zero;
-    s->pipeline = best->pipeline;
-    s->virtual_stages = best->virtual_stages;
-    s->train.batch_micro = best->micro;
-    s->train.recompute = best->recompute;
-    plan_level_default(s, p->job.request.devices, p->job.request.level);
-    return report(p, &p->job.request);
+    int rc = !meshes[0].plan.fits ? CLI_NEVER : verdicts ? verdictview_exit(&verdicts[0]) : CLI_DONE;
+    for (size_t i = 0; verdicts && i < top; i++)
+        verdict_clear(&verdicts[i]);
+    free(verdicts);
+    return rc;
 }
 
 static int search(struct planning *p)
 {
     struct search_result *meshes = NULL;
     struct err err = {""};
-    size_t count = plan_search(&p->job.request, &meshes, &err);
+    size_t count = plan_search(&p->job.request, &p->job.limits, &meshes, &err);
     if (count == 0)
         return cli_fail(CLI_USAGE, "plan: %s", err.text);
-    int rc = p->search ? list(p, meshes, count) : report_best(p, &meshes[0]);
+    int rc = p->ask.search ? list(p, meshes, count) : report_best(p, meshes, count);
     free(meshes);
     return rc;
 }
 
 static int answer(struct planning *p)
 {
-    if (!p->job.spec->is_train)
-        return report_verdict(p);
-    if (p->search || p->job.choose_mesh)
+    if (p->job.choose_mesh)
         return search(p);
-    planverdict_levels(&p->verdict, &p->job.request);
-    return report(p, &p->job.request);
+    int rc = ask_and_draw(p);
+    if (rc != CLI_DONE)
+        return rc;
+    return p->job.spec->is_train ? report(p) : report_verdict(p);
 }
 
 static int run(struct planning *p)
 {
+    if (p->svg && p->ask.search)
+        return cli_fail(CLI_USAGE, "plan: --svg draws one mesh and --search ranks many: leave one away");
     int rc = planask_read(&p->ask, &p->job);
     if (rc != CLI_DONE)
         return rc;
-    if (!p->search)
-        rc = planverdict_ask(&p->ask, &p->job, p->dir, &p->verdict);
-    if (rc == CLI_DONE && p->svg)
-        rc = planverdict_draw(&p->verdict, &p->job, p->svg, p->colour);
-    if (rc == CLI_DONE)
-        rc = answer(p);
+    rc = answer(p);
     planverdict_clear(&p->verdict);
     planask_clear(&p->job);
     return rc;
@@ -186,7 +249,7 @@ static int plan(const struct command *self, int argc, char **argv)
                          "ask about the cluster of this file instead of the one that runs"),
         ARGS_OPTION_TEXT("svg", 0, &p.svg, "FILE", "draw the cluster and where the ranks would go"),
         ARGS_OPTION_TEXT("colour", 0, &p.colour, "AXIS", "of the drawing: by tp, pp (default) or dp"),
-        ARGS_OPTION_FLAG("search", 0, &p.search, "rank all meshes, with the reason why each loses"),
+        ARGS_OPTION_FLAG("search", 0, &p.ask.search, "rank all meshes, with the reason why each loses"),
         ARGS_OPTION_COUNT("top", 0, &p.top, 1, MESHES_MAX, "N", "how many of them (10)"),
     };
     struct args args;

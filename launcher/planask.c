@@ -19,8 +19,8 @@
 #define USUAL_TOKENS   4194304 /* in a step, when nobody says: what models of this size are trained with */
 #define MADE_FILE_NAME "options"
 
-/* A positive number such as 15e12. 0 for NULL. */
-static int read_real(const char *option, const char *text, double most, double *out)
+/* A positive number such as `example`. 0 for NULL. */
+static int read_real(const char *option, const char *text, double most, const char *example, double *out)
 {
     char *end = NULL;
     *out = 0;
@@ -29,8 +29,8 @@ static int read_real(const char *option, const char *text, double most, double *
     errno = 0;
     *out = strtod(text, &end);
     if (end == text || *end || errno || !(*out > 0) || *out > most)
-        return cli_fail(CLI_USAGE, "plan: --%s \"%s\" is not a number above 0 and up to %g, such as 300e9",
-                        option, text, most);
+        return cli_fail(CLI_USAGE, "plan: --%s \"%s\" is not a number above 0 and up to %g, such as %s",
+                        option, text, most, example);
     return CLI_DONE;
 }
 
@@ -66,7 +66,13 @@ static bool mesh_given(const struct planask *ask)
            ask->dp != PLANASK_NOT_GIVEN || ask->ep != PLANASK_NOT_GIVEN;
 }
 
-/* Ranks in all and DP, from whichever of --gpus and --dp are given. */
+/* Is one searched for? A file says one. */
+static bool mesh_chosen(const struct planask *ask)
+{
+    return ask->search || (ask->model && !mesh_given(ask));
+}
+
+/* Ranks in all and DP, from whichever of --gpus and --dp are given; of a search, whose meshes have --dp or any, the ranks. */
 static int count_ranks(const struct planask *ask, int64_t *dp)
 {
     int64_t replica = or_one(ask->tp) * or_one(ask->pp) * or_one(ask->cp);
@@ -76,6 +82,8 @@ static int count_ranks(const struct planask *ask, int64_t *dp)
                         (long long)gpus, (long long)replica);
     int64_t asked = replica * or_one(ask->dp);
     *dp = gpus / replica;
+    if (mesh_chosen(ask) && gpus % asked == 0)
+        return CLI_DONE;
     if (ask->dp != PLANASK_NOT_GIVEN && ask->dp != *dp)
         return cli_fail(CLI_USAGE,
                         "plan: tp x pp x cp x dp is %lld, not --gpus %lld; leave one of --gpus and --dp away",
@@ -86,10 +94,12 @@ static int count_ranks(const struct planask *ask, int64_t *dp)
 /* About USUAL_TOKENS a step, as a multiple of dp, or of a part of the GPUs that a mesh may have as dp. */
 static int64_t usual_batch(const struct planask *ask, int64_t context, int64_t dp)
 {
-    int64_t wanted = USUAL_TOKENS / context > 0 ? USUAL_TOKENS / context : 1, unit = dp * or_one(ask->micro);
-    while (!mesh_given(ask) && unit > wanted && unit % 2 == 0)
-        unit /= 2;
-    return (wanted + unit - 1) / unit * unit;
+    int64_t wanted = USUAL_TOKENS / context > 0 ? USUAL_TOKENS / context : 1, micro = or_one(ask->micro);
+    bool any_dp = mesh_chosen(ask) && ask->dp == PLANASK_NOT_GIVEN;
+    dp = mesh_chosen(ask) && !any_dp ? ask->dp : dp;
+    while (any_dp && dp * micro > wanted && dp % 2 == 0)
+        dp /= 2;
+    return (wanted + dp * micro - 1) / (dp * micro) * dp * micro;
 }
 
 /* The model alone, to know its context. */
@@ -108,30 +118,44 @@ static int64_t context_of(const struct planask *ask)
     return ask->context == PLANASK_NOT_GIVEN ? context : ask->context;
 }
 
+/* The line of the mesh; of one that is searched for, none. */
+static char *mesh_yaml(const struct planask *ask, int64_t dp)
+{
+    int64_t zero = ask->zero == PLANASK_NOT_GIVEN ? dp * or_one(ask->cp) > 1 : ask->zero;
+    bool pieces = ask->virtual_stages > 1;
+    if (mesh_chosen(ask))
+        return str_dup("");
+    return str_printf("parallel: {tp: %lld, pp: %lld, cp: %lld, dp: %lld, ep: %lld, zero: %lld, schedule: "
+                      "%s, virtual_stages: %lld}\n",
+                      (long long)or_one(ask->tp), (long long)or_one(ask->pp), (long long)or_one(ask->cp),
+                      (long long)dp, (long long)or_one(ask->ep), (long long)zero,
+                      pieces ? "interleaved" : "1f1b", (long long)(pieces ? ask->virtual_stages : 1));
+}
+
 static char *write_yaml(const struct planask *ask, const struct plan_device *device, int64_t dp,
                         double tokens)
 {
     int64_t context = context_of(ask);
     int64_t global = ask->global == PLANASK_NOT_GIVEN ? usual_batch(ask, context, dp) : ask->global;
     double steps = fmin(fmax(ceil(tokens / (double)(global * context)), 1), STEPS_MAX);
-    int64_t zero = ask->zero == PLANASK_NOT_GIVEN ? dp * or_one(ask->cp) > 1 : ask->zero;
-    bool pieces = ask->virtual_stages > 1;
-    return str_printf("name: %s\n"
-                      "train:\n"
-                      "  model: {preset: %s, context: %lld}\n"
-                      "  data: {path: not-read.bin, tokenizer: \"its own\"}\n"
-                      "  steps: %.0f\n"
-                      "  batch: {global: %lld, micro: %lld}\n"
-                      "  precision: %s\n"
-                      "  recompute: %s\n"
-                      "parallel: {tp: %lld, pp: %lld, cp: %lld, dp: %lld, ep: %lld, zero: %lld, schedule: "
-                      "%s, virtual_stages: %lld}\n",
-                      ask->model, ask->model, (long long)context, steps, (long long)global,
-                      (long long)or_one(ask->micro), device->gpu ? "bf16" : "fp32",
-                      ask->recompute ? ask->recompute : "none", (long long)or_one(ask->tp),
-                      (long long)or_one(ask->pp), (long long)or_one(ask->cp),
-                      (long long)(mesh_given(ask) ? dp : 1), (long long)or_one(ask->ep), (long long)zero,
-                      pieces ? "interleaved" : "1f1b", (long long)(pieces ? ask->virtual_stages : 1));
+    bool chosen = mesh_chosen(ask);
+    char *mesh = mesh_yaml(ask, dp);
+    char *yaml =
+        str_printf("name: %s\n"
+                   "train:\n"
+                   "  model: {preset: %s, context: %lld}\n"
+                   "  data: {path: not-read.bin, tokenizer: \"its own\"}\n"
+                   "  steps: %.0f\n"
+                   "  batch: {global: %lld, micro: %lld}\n"
+                   "  precision: %s\n"
+                   "  recompute: %s\n"
+                   "resources: {device: %s}\n"
+                   "%s",
+                   ask->model, ask->model, (long long)context, steps, (long long)global,
+                   (long long)(chosen ? 1 : or_one(ask->micro)), device->gpu ? "bf16" : "fp32",
+                   ask->recompute && !chosen ? ask->recompute : "none", device->gpu ? "gpu" : "cpu", mesh);
+    free(mesh);
+    return yaml;
 }
 
 /* Without their place: there is no file to look into. */
@@ -162,10 +186,9 @@ static int make_spec(const struct planask *ask, const struct plan_device *device
                             d) != 0) {
         print_sentences(d);
         rc = CLI_USAGE;
-    } else if (!mesh_given(ask)) { /* which mesh the devices form is searched for */
-        out->choose_mesh = true;
-        out->spec->ranks = dp;
-        out->spec->dp = dp;
+    } else if (mesh_chosen(ask)) {
+        out->spec->ranks = ask->gpus;
+        out->spec->dp = ask->gpus;
     }
     free(yaml);
     free(d);
@@ -174,41 +197,118 @@ static int make_spec(const struct planask *ask, const struct plan_device *device
 
 /* ---- which device ---- */
 
-/* What nobody says is taken from the cluster, then from what the job asks for. */
+/* What nobody says is taken from the job when it is for CPUs, then from the cluster, then from what the job computes in. */
 static const char *device_name(const struct planask *ask, const struct planask_job *job)
 {
-    const char *said = job->cluster ? plancluster_device(job->cluster) : "";
+    const struct job_spec *s = job->spec;
+    const char *said = job->cluster ? plancluster_device(job->cluster, s ? s->device : DEVICE_AUTO) : "";
     if (ask->gpu)
         return ask->gpu;
+    if (s && s->device == DEVICE_CPU)
+        return "cpu";
     if (said[0])
         return said;
-    if (job->spec && job->spec->device != DEVICE_GPU &&
-        (job->spec->device == DEVICE_CPU || job->spec->train.precision == PRECISION_FP32))
-        return "cpu";
-    return "h100";
+    return s && s->device == DEVICE_AUTO && s->train.precision == PRECISION_FP32 ? "cpu" : "h100";
 }
 
-/* ---- all ---- */
+/* ---- what the words may be ---- */
+
+static const char *const recomputes[] = {"none", "selective", "full"};
+
+/* An enum job_recompute, or SEARCH_FREE for NULL and for anything else. */
+static int64_t recompute_of(const char *word)
+{
+    for (int64_t r = RECOMPUTE_NONE; word && r <= RECOMPUTE_FULL; r++)
+        if (strcmp(recomputes[r], word) == 0)
+            return r;
+    return SEARCH_FREE;
+}
+
+static struct search_limits limits_of(const struct planask *ask)
+{
+    return (struct search_limits){
+        .tp = ask->tp,
+        .pp = ask->pp,
+        .cp = ask->cp,
+        .dp = ask->dp,
+        .ep = ask->ep,
+        .zero = ask->zero,
+        .micro = ask->micro,
+        .virtual_stages = ask->virtual_stages,
+        .recompute = recompute_of(ask->recompute),
+    };
+}
+
+/* What a search chooses cannot be said by --set, which changes a mesh that is there. The ranks of a file may be. */
+static int check_set(const struct planask *ask, const char *set)
+{
+    static const char *const chosen[] = {
+        "parallel.tp=",       "parallel.pp=",       "parallel.cp=",
+        "parallel.ep=",       "parallel.zero=",     "parallel.virtual_stages=",
+        "parallel.schedule=", "train.batch.micro=", "train.recompute=",
+        "parallel.dp=",       "parallel=",          "train="};
+    size_t n = sizeof chosen / sizeof *chosen - (ask->file ? 3 : 0);
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(set, chosen[i], strlen(chosen[i])) == 0)
+            return cli_fail(
+                CLI_USAGE,
+                "plan: --set %s says what is searched for here: use --tp, --pp, --cp, --dp, --ep, "
+                "--zero, --virtual, --micro or --recompute instead",
+                set);
+    return CLI_DONE;
+}
+
+static int check_sets(const struct planask *ask)
+{
+    int rc = CLI_DONE;
+    for (size_t i = 0; rc == CLI_DONE && mesh_chosen(ask) && i < ask->sets.count; i++)
+        rc = check_set(ask, ask->sets.items[i]);
+    return rc;
+}
+
+static int check_file_words(const struct planask *ask)
+{
+    bool size = ask->gpus != PLANASK_NOT_GIVEN || ask->global != PLANASK_NOT_GIVEN ||
+                ask->context != PLANASK_NOT_GIVEN;
+    bool mesh = mesh_given(ask) || ask->zero != PLANASK_NOT_GIVEN || ask->micro != PLANASK_NOT_GIVEN ||
+                ask->virtual_stages != PLANASK_NOT_GIVEN || ask->recompute;
+    if (size || (mesh && !ask->search))
+        return cli_fail(
+            CLI_USAGE,
+            "plan: the options of the mesh and the batch belong to --model%s; change a file's with "
+            "--set, e.g. --set %s",
+            ask->search ? "" : " or --search", size && !mesh ? "train.batch.global=64" : "parallel.tp=8");
+    return CLI_DONE;
+}
+
+static int check_mesh_words(const struct planask *ask)
+{
+    if (ask->recompute && recompute_of(ask->recompute) == SEARCH_FREE)
+        return cli_fail(CLI_USAGE, "plan: --recompute must be none, selective or full, not \"%s\"",
+                        ask->recompute);
+    if (ask->virtual_stages > 1 && (ask->pp == 1 || (!mesh_chosen(ask) && ask->pp == PLANASK_NOT_GIVEN)))
+        return cli_fail(CLI_USAGE,
+                        "plan: --virtual %lld cuts the ranks of a pipeline: it needs a --pp above 1",
+                        (long long)ask->virtual_stages);
+    return CLI_DONE;
+}
 
 static int check_words(const struct planask *ask)
 {
-    bool options = mesh_given(ask) || ask->gpus != PLANASK_NOT_GIVEN || ask->zero != PLANASK_NOT_GIVEN ||
-                   ask->micro != PLANASK_NOT_GIVEN || ask->global != PLANASK_NOT_GIVEN ||
-                   ask->context != PLANASK_NOT_GIVEN || ask->virtual_stages != PLANASK_NOT_GIVEN ||
-                   ask->recompute;
     if (!ask->file && !ask->model)
         return cli_fail(CLI_USAGE, "plan: name a job file, or a model and GPUs: belay plan --model gpt3-175b "
                                    "--gpus 1024 --gpu h100");
     if (ask->file && ask->model)
         return cli_fail(CLI_USAGE, "plan: either a file or --model, not both");
-    if (ask->file && options)
-        return cli_fail(CLI_USAGE,
-                        "plan: the options of the mesh and the batch belong to --model; change a file's with "
-                        "--set, e.g. --set parallel.tp=8");
-    if (!ask->file && ask->gpus == PLANASK_NOT_GIVEN && !mesh_given(ask))
+    if (ask->model && ask->gpus == PLANASK_NOT_GIVEN && mesh_chosen(ask))
         return cli_fail(CLI_USAGE, "plan: say how many: --gpus N");
-    return CLI_DONE;
+    int rc = ask->file ? check_file_words(ask) : CLI_DONE;
+    if (rc == CLI_DONE)
+        rc = check_mesh_words(ask);
+    return rc == CLI_DONE ? check_sets(ask) : rc;
 }
+
+/* ---- all ---- */
 
 static int read_spec(const struct planask *ask, const struct plan_device *device, double tokens,
                      struct planask_job *out)
@@ -219,12 +319,24 @@ static int read_spec(const struct planask *ask, const struct plan_device *device
     return CLI_DONE;
 }
 
+/* A program of its own is placed, not predicted, so any kind of device will do. */
 static int read_device(const struct planask *ask, const struct planask_job *job,
                        const struct plan_device **device)
 {
     struct err err = {""};
-    *device = plan_device_find(device_name(ask, job), &err);
-    return *device ? CLI_DONE : cli_fail(CLI_USAGE, "plan: %s", err.text);
+    const char *name = device_name(ask, job);
+    *device = plan_device_find(name, &err);
+    if (!*device && job->spec && !job->spec->is_train && !ask->gpu)
+        *device = plan_device_at(0);
+    if (!*device && job->cluster && !ask->gpu)
+        return cli_fail(
+            CLI_USAGE,
+            "plan: %s has devices of type %s, of which the planner has no figures: name one that is "
+            "like them with --gpu; known are " PLAN_DEVICE_NAMES,
+            ask->cluster, name);
+    if (!*device)
+        return cli_fail(CLI_USAGE, "plan: %s", err.text);
+    return job->cluster && ask->gpu ? plancluster_check(job->cluster, ask->cluster, *device) : CLI_DONE;
 }
 
 static int read_inputs(const struct planask *ask, struct planask_job *out)
@@ -241,12 +353,12 @@ int planask_read(const struct planask *ask, struct planask_job *out)
 {
     double tokens = 0, watts = 0;
     const struct plan_device *device = NULL;
-    *out = (struct planask_job){.choose_mesh = false};
+    *out = (struct planask_job){.choose_mesh = mesh_chosen(ask), .limits = limits_of(ask)};
     int rc = check_words(ask);
     if (rc == CLI_DONE)
-        rc = read_real("tokens", ask->tokens, TOKENS_MAX, &tokens);
+        rc = read_real("tokens", ask->tokens, TOKENS_MAX, "300e9", &tokens);
     if (rc == CLI_DONE)
-        rc = read_real("watts", ask->watts, WATTS_MAX, &watts);
+        rc = read_real("watts", ask->watts, WATTS_MAX, "700", &watts);
     if (rc == CLI_DONE)
         rc = read_inputs(ask, out);
     if (rc == CLI_DONE)

@@ -19,12 +19,32 @@ int plancluster_load(const char *path, struct cluster_spec **out)
     return rc;
 }
 
-const char *plancluster_device(const struct cluster_spec *cluster)
+static const char *first_type(const struct cluster_spec *cluster, bool gpu)
 {
     for (size_t i = 0; i < cluster->n_nodes; i++)
-        if (cluster->nodes[i].device[0])
+        if (cluster->nodes[i].device[0] && cluster->nodes[i].gpu == gpu)
             return cluster->nodes[i].device;
     return "";
+}
+
+const char *plancluster_device(const struct cluster_spec *cluster, enum job_device kind)
+{
+    const char *gpu = kind == DEVICE_CPU ? "" : first_type(cluster, true);
+    return gpu[0] || kind == DEVICE_GPU ? gpu : first_type(cluster, false);
+}
+
+int plancluster_check(const struct cluster_spec *cluster, const char *path, const struct plan_device *device)
+{
+    struct err ignored;
+    for (size_t i = 0; i < cluster->n_nodes; i++) {
+        const struct plan_device *has = plan_device_find(cluster->nodes[i].device, &ignored);
+        if (!has || has == device)
+            return CLI_DONE;
+    }
+    return cli_fail(
+        CLI_USAGE,
+        "plan: %s has no %s: its first devices are %s; leave --gpu away, or change devices.type there", path,
+        device->name, plancluster_device(cluster, DEVICE_AUTO));
 }
 
 static bool same_part(const struct cluster_node *a, const struct cluster_node *b, enum job_domain level)

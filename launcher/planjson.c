@@ -161,7 +161,16 @@ static json_t *cost_json(const struct plan_request *r, const struct plan *p)
     return o;
 }
 
-json_t *planview_json(const struct plan_request *request, const struct plan *plan)
+static json_t *notes_json(const struct plannotes *notes)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < notes->count; i++)
+        json_array_append_new(list, json_string(notes->text[i]));
+    return list;
+}
+
+json_t *planview_json(const struct plan_request *request, const struct plan *plan,
+                      const struct plannotes *notes)
 {
     json_t *o = json_object();
     jsonx_set(o, "model", model_json(request, plan));
@@ -171,6 +180,7 @@ json_t *planview_json(const struct plan_request *request, const struct plan *pla
     jsonx_set(o, "traffic", traffic_json(plan));
     jsonx_set(o, "step", step_json(plan));
     jsonx_set(o, "cost", cost_json(request, plan));
+    jsonx_set(o, "notes", notes_json(notes));
     return o;
 }
 
@@ -197,10 +207,17 @@ static json_t *result_json(const struct search_result *r)
     return o;
 }
 
-json_t *planview_search_json(const struct search_result *meshes, size_t count, size_t top)
+json_t *planview_search_json(const struct search_result *meshes, size_t count, size_t top,
+                             const struct verdict *verdicts)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < count && i < top; i++)
-        json_array_append_new(list, result_json(&meshes[i]));
+    for (size_t i = 0; i < count && i < top; i++) {
+        json_t *o = result_json(&meshes[i]);
+        if (verdicts) {
+            jsonx_set_str(o, "verdict", verdict_kind_name(verdicts[i].kind));
+            jsonx_set_str(o, "sentence", verdicts[i].sentence);
+        }
+        json_array_append_new(list, o);
+    }
     return list;
 }

@@ -63,8 +63,6 @@ int planverdict_ask(const struct planask *ask, const struct planask_job *job, co
                     struct planverdict *out)
 {
     *out = (struct planverdict){.known = false};
-    if (job->choose_mesh)
-        return CLI_DONE;
     if (!job->cluster)
         return ask->file ? ask_belayd(ask, job, dir, out) : CLI_DONE;
     explain_cluster(job->cluster, job->spec, &out->verdict);
@@ -79,6 +77,41 @@ void planverdict_clear(struct planverdict *v)
     json_decref(v->encoded);
     json_decref(v->nodes);
     *v = (struct planverdict){.known = false};
+}
+
+/* ---- memory ---- */
+
+static void add_remedy(struct verdict *v, const struct plan_request *request, const struct plan *plan)
+{
+    static const char *const recomputes[PLAN_RECOMPUTES] = {"none", "selective", "full"};
+    int64_t zero;
+    enum job_recompute how;
+    const struct job_spec *s = request->spec;
+    v->changes = mem_grow(v->changes, v->n_changes + 1, sizeof(*v->changes));
+    if (!plan_remedy(request, plan, &zero, &how))
+        v->changes[v->n_changes++] = str_dup("other meshes need less: --search ranks them");
+    else
+        v->changes[v->n_changes++] =
+            str_printf("with%s%s%s a device would need %.1f GB",
+                       zero != s->zero ? (const char *[]){"", " zero 1", " zero 2", " zero 3"}[zero] : "",
+                       how != s->train.recompute ? " recompute " : "",
+                       how != s->train.recompute ? recomputes[how] : "", plan->memory_total[zero][how] / 1e9);
+}
+
+void planverdict_memory(struct planverdict *v, const struct plan_request *request, const struct plan *plan)
+{
+    if (!v->known || plan->fits || v->verdict.kind == VERDICT_NEVER)
+        return;
+    bool room = v->verdict.kind == VERDICT_NOW;
+    free(v->verdict.sentence);
+    v->verdict.sentence =
+        str_printf("never fits: a device needs %.1f GB and has %.0f (%s)%s", plan->memory.total / 1e9,
+                   plan->memory_device / 1e9, request->device->name,
+                   room ? ", though slots for all its ranks are free" : "");
+    v->verdict.kind = VERDICT_NEVER;
+    add_remedy(&v->verdict, request, plan);
+    json_decref(v->encoded);
+    v->encoded = verdict_encode(&v->verdict);
 }
 
 /* ---- what follows ---- */

@@ -31,10 +31,12 @@ static const char *bytes(double n, char out[FORMAT_SIZE])
     return out;
 }
 
-/* "11.2 s", "3.4 ms" */
+/* "11.2 s", "3.4 ms"; an hour and more as "116h50m" */
 static const char *seconds(double s, char out[FORMAT_SIZE])
 {
-    if (s >= 1 || s <= 0)
+    if (s >= 3600)
+        format_seconds(s, out);
+    else if (s >= 1 || s <= 0)
         snprintf(out, FORMAT_SIZE, "%.2f s", s);
     else
         snprintf(out, FORMAT_SIZE, "%.3g ms", s * 1000);
@@ -45,31 +47,56 @@ static const char *days(double d, char out[FORMAT_SIZE])
 {
     if (d >= 2)
         snprintf(out, FORMAT_SIZE, "%.*f days", d < 100 ? 1 : 0, d);
+    else if (d * 86400 < 60)
+        seconds(d * 86400, out);
     else
         format_seconds(d * 86400, out);
     return out;
 }
 
+static const char *tokens(double n, char out[FORMAT_SIZE + 8])
+{
+    char a[FORMAT_SIZE];
+    snprintf(out, FORMAT_SIZE + 8, "%s token%s", format_count(n, a), n == 1 ? "" : "s");
+    return out;
+}
+
 /* ---- the sentence ---- */
+
+static void lacking(const struct plan_request *r, const struct plan *p)
+{
+    int64_t zero;
+    enum job_recompute how;
+    printf("does not fit: a device needs %.1f GB and has %.0f; ", p->memory.total / GB,
+           p->memory_device / GB);
+    if (plan_remedy(r, p, &zero, &how))
+        printf("with zero %lld, recompute %s it would need %.1f, and --search tries other meshes.\n",
+               (long long)zero, recomputes[how], p->memory_total[zero][how] / GB);
+    else
+        printf("no ZeRO stage and no recomputation change that, but --search tries other meshes.\n");
+}
 
 static void sentence(const struct plan_request *r, const struct plan *p)
 {
-    char a[FORMAT_SIZE], b[FORMAT_SIZE], c[FORMAT_SIZE], d[FORMAT_SIZE], e[FORMAT_SIZE];
+    char a[FORMAT_SIZE], b[FORMAT_SIZE + 8], c[FORMAT_SIZE], d[FORMAT_SIZE], e[FORMAT_SIZE];
     const struct job_model *m = &r->spec->train.model;
     printf("%s with %s parameters on %lld %s: ", m->preset[0] ? m->preset : job_arch_name(m->arch),
            format_count((double)p->params.total, a), (long long)r->spec->ranks, r->device->name);
     if (!p->fits) {
-        printf("does not fit: a device needs %.1f GB and has %.0f; what other ZeRO stages and recomputation "
-               "need "
-               "is below, and --search tries other meshes.\n",
-               p->memory.total / GB, p->memory_device / GB);
+        lacking(r, p);
         return;
     }
-    printf("%s tokens in %s at %s tokens/s, %s MFU, %s a step", format_count(p->tokens, b), days(p->days, c),
+    printf("%s in %s at %s tokens/s, %s MFU, %s a step", tokens(p->tokens, b), days(p->days, c),
            format_count(p->tokens_per_s, d), format_percent(p->mfu, e), seconds(p->step.total, a));
     if (p->memory_device > 0)
         printf(", %.1f of %.0f GB a device", p->memory.total / GB, p->memory_device / GB);
     printf(".\n");
+}
+
+static void show_notes(const struct plannotes *notes)
+{
+    for (size_t i = 0; i < notes->count; i++)
+        printf("note: %s\n", notes->text[i]);
 }
 
 /* ---- model and mesh ---- */
@@ -89,7 +116,7 @@ static void show_model(const struct plan_request *r, const struct plan *p)
 {
     const struct job_model *m = &r->spec->train.model;
     const struct params *n = &p->params;
-    char a[FORMAT_SIZE], b[FORMAT_SIZE];
+    char a[FORMAT_SIZE], b[FORMAT_SIZE + 8];
     section("Model");
     printf("  %s, %lld layers, %lld wide, %lld heads (%lld of keys and values), %lld in the feed-forward, "
            "vocabulary %lld, context "
@@ -107,7 +134,7 @@ static void show_model(const struct plan_request *r, const struct plan *p)
     parameter("head", n->head, 0);
     printf("  FLOPs/token  %9s  (6 x parameters: %s)\n", format_count(p->flops.model, a),
            format_count(p->flops.six_n, b));
-    printf("  FLOPs in all  %8.3g  for %s tokens\n", p->total_flops, format_count(p->tokens, a));
+    printf("  FLOPs in all  %8.3g  for %s\n", p->total_flops, tokens(p->tokens, b));
 }
 
 static void show_mesh(const struct plan_request *r, const struct plan *p)
@@ -134,10 +161,12 @@ static void show_mesh(const struct plan_request *r, const struct plan *p)
 
 static void show_zero(const struct plan_request *r, const struct plan *p)
 {
-    static const struct table_column columns[] = {{.title = "    GB by ZeRO stage, recompute"},
-                                                  {.title = "NONE", .right = true},
-                                                  {.title = "SELECTIVE", .right = true},
-                                                  {.title = "FULL", .right = true}};
+    bool small = p->memory_total[0][RECOMPUTE_NONE] < GB;
+    const struct table_column columns[] = {
+        {.title = small ? "    MB by ZeRO stage, recompute" : "    GB by ZeRO stage, recompute"},
+        {.title = "NONE", .right = true},
+        {.title = "SELECTIVE", .right = true},
+        {.title = "FULL", .right = true}};
     static const char *const cut[PLAN_ZERO_STAGES] = {"nothing cut", "optimizer cut", "and gradients",
                                                       "and weights"};
     struct table *t = table_new(columns, COUNT(columns), false);
@@ -147,7 +176,7 @@ static void show_zero(const struct plan_request *r, const struct plan *p)
             bool here = zero == r->spec->zero && how == (int)r->spec->train.recompute;
             bool fits = p->memory_device == 0 || p->memory_total[zero][how] <= p->memory_device;
             table_cell(t, fits ? COLOUR_NONE : COLOUR_RED, "%s%s%.1f", here ? ">" : "", fits ? "" : "!",
-                       p->memory_total[zero][how] / GB);
+                       p->memory_total[zero][how] / (small ? GB / 1000 : GB));
         }
     }
     table_print(t, stdout, 0, terminal_colours(stdout));
@@ -226,22 +255,24 @@ static void show_step(const struct plan *p)
 
 static void show_cost(const struct plan_request *r, const struct plan *p)
 {
-    char a[FORMAT_SIZE], b[FORMAT_SIZE], c[FORMAT_SIZE];
+    char a[FORMAT_SIZE], b[FORMAT_SIZE + 8], c[FORMAT_SIZE];
     section("Cost");
     printf("    tokens/s     %s (%s a device)\n", format_count(p->tokens_per_s, a),
            format_count(p->tokens_per_s / (double)r->spec->ranks, b));
     printf("    MFU          %s (attention in full: %s), HFU %s of %s FLOP/s\n", format_percent(p->mfu, a),
            format_percent(p->mfu_full, b), format_percent(p->hfu, c),
            r->spec->train.precision == PRECISION_BF16 ? "dense bf16" : "fp32");
-    printf("    time         %s for %s tokens in %s step%s\n", days(p->days, a), format_count(p->tokens, b),
+    printf("    time         %s for %s in %s step%s\n", days(p->days, a), tokens(p->tokens, b),
            format_count(ceil(p->steps), c), p->steps > 1 ? "s" : "");
     printf("    energy       %.3g %s at %.0f W a device\n", p->kwh < 1000 ? p->kwh : p->kwh / 1000,
            p->kwh < 1000 ? "kWh" : "MWh", p->watts);
 }
 
-void planview_report(const struct plan_request *request, const struct plan *plan, bool wide)
+void planview_report(const struct plan_request *request, const struct plan *plan,
+                     const struct plannotes *notes, bool wide)
 {
     sentence(request, plan);
+    show_notes(notes);
     show_model(request, plan);
     show_mesh(request, plan);
     show_memory(request, plan);
@@ -267,14 +298,23 @@ static void search_row(struct table *t, size_t rank, const struct search_result 
     table_cell(t, COLOUR_NONE, "%lld", (long long)r->micro);
     table_cell(t, COLOUR_NONE, "%lld", (long long)r->virtual_stages);
     table_cell(t, COLOUR_NONE, "%s", recomputes[r->recompute]);
-    table_cell(t, r->plan.fits ? COLOUR_NONE : COLOUR_RED, "%.0f", r->plan.memory.total / GB);
+    table_cell(t, r->plan.fits ? COLOUR_NONE : COLOUR_RED, "%.*f", r->plan.memory.total < 10 * GB ? 2 : 0,
+               r->plan.memory.total / GB);
     table_cell(t, COLOUR_NONE, "%s", r->plan.fits ? seconds(r->plan.step.total, a) : "");
     table_cell(t, COLOUR_NONE, "%s", r->plan.fits ? format_percent(r->plan.mfu, b) : "");
     table_cell(t, COLOUR_NONE, "%s", r->why[0] ? r->why : "the fastest");
 }
 
+/* What the cluster says to it. */
+static void cluster_cell(struct table *t, const struct verdict *v)
+{
+    bool now = v->kind == VERDICT_NOW;
+    table_cell(t, v->kind == VERDICT_NEVER ? COLOUR_RED : COLOUR_NONE, "%s",
+               now ? "could start now" : v->sentence);
+}
+
 void planview_search(const struct plan_request *base, const struct search_result *meshes, size_t count,
-                     size_t top, bool wide)
+                     size_t top, const struct verdict *verdicts, bool wide)
 {
     static const struct table_column columns[] = {
         {.title = "#", .right = true},       {.title = "TP", .right = true},
@@ -283,18 +323,23 @@ void planview_search(const struct plan_request *base, const struct search_result
         {.title = "ZERO", .right = true},    {.title = "MICRO", .right = true},
         {.title = "VIRTUAL", .right = true}, {.title = "RECOMPUTE"},
         {.title = "GB", .right = true},      {.title = "STEP", .right = true},
-        {.title = "MFU", .right = true},     {.title = "WHY NOT"}};
+        {.title = "MFU", .right = true},     {.title = "WHY NOT"},
+        {.title = "IN THE CLUSTER"}};
     const struct job_spec *s = base->spec;
-    struct table *t = table_new(columns, COUNT(columns), wide || s->train.model.experts > 0);
+    struct table *t =
+        table_new(columns, COUNT(columns) - (verdicts ? 0 : 1), wide || s->train.model.experts > 0);
     size_t fitting = 0;
     for (size_t i = 0; i < count; i++)
         fitting += meshes[i].plan.fits;
-    printf("%zu mesh%s of %lld %s for %s and %lld sequences a step, %zu of them fit:\n", count,
+    printf("%zu mesh%s of %lld %s for %s and %lld sequences a step, %zu of them fit%s:\n", count,
            count == 1 ? "" : "es", (long long)s->ranks, base->device->name,
            s->train.model.preset[0] ? s->train.model.preset : s->name, (long long)s->train.batch_global,
-           fitting);
-    for (size_t i = 0; i < count && i < top; i++)
+           fitting, fitting == 1 ? "s" : "");
+    for (size_t i = 0; i < count && i < top; i++) {
         search_row(t, i + 1, &meshes[i]);
+        if (verdicts)
+            cluster_cell(t, &verdicts[i]);
+    }
     table_show_whole(t);
     if (count > top)
         printf("… and %zu more (--top %zu shows all)\n", count - top, count);

@@ -78,6 +78,7 @@ static const struct plan_device devices[] = {
      .watts = 1000,
      .per_node = 8,
      .per_nvlink = 8,
+     .caution = "no published run confirms what is predicted for b200",
      BLACKWELL},
     {.name = "gb200", /* in racks of 72 that NVLink joins */
      .bf16 = 2450e12,
@@ -90,6 +91,7 @@ static const struct plan_device devices[] = {
      .watts = 1200,
      .per_node = 4,
      .per_nvlink = 72,
+     .caution = "a single published run confirms what is predicted for gb200",
      BLACKWELL},
     /* One core of a server with AVX-512: a rank of the bundled runtime. */
     {.name = "cpu",
@@ -148,12 +150,12 @@ const struct plan_device *plan_device_find(const char *name, struct err *err)
             return &devices[i];
     }
     const char *near = suggest_nearest(name, names, DEVICES);
-    if (near)
-        (void)err_set(err, "there is no device called \"%s\": did you mean %s?", name, near);
+    /* v100 is another GPU, not a slip of h100: only what begins alike is proposed */
+    bool same_start = near && tolower((unsigned char)*near) == tolower((unsigned char)*name);
+    if (same_start)
+        (void)err_set(err, "there is no device called \"%s\": did you mean %s? Known are " PLAN_DEVICE_NAMES,
+                      name, near);
     else
-        (void)err_set(
-            err,
-            "there is no device called \"%s\"; known are a100-40g, a100-80g, h100, h200, b200, gb200 and cpu",
-            name);
+        (void)err_set(err, "there is no device called \"%s\"; known are " PLAN_DEVICE_NAMES, name);
     return NULL;
 }

@@ -34,9 +34,12 @@ struct plan_device {
     double contention;    /* of hidden communication that computing loses to it */
     double kernel_s;      /* lost at the start and end of each kernel */
     double jitter;        /* standard deviation of a rank's step time, of that time */
+    const char *caution;  /* what its constants lack, or NULL */
 };
 
-/* NULL with a sentence that lists the names, or the nearest. Takes upper and lower case. */
+#define PLAN_DEVICE_NAMES "a100-40g, a100-80g, h100, h200, b200, gb200 and cpu"
+
+/* NULL with a sentence that lists the names, and the nearest where one begins alike. Takes upper and lower case. */
 const struct plan_device *plan_device_find(const char *name, struct err *err);
 
 /* Row i of the table, NULL after the last. */

@@ -8,6 +8,9 @@
 #define SECONDS_PER_DAY 86400.0
 #define JOULES_PER_KWH  3.6e6
 
+/* Llama 3 70B with ZeRO-3 on 256 GPUs (torchtitan): the most nodes that a confirmed prediction gathers over. */
+#define CONFIRMED_NODES 32
+
 void plan_level_default(const struct job_spec *spec, const double devices[DOMAIN_COUNT],
                         enum job_domain level[AXIS_COUNT])
 {
@@ -95,6 +98,12 @@ static int check(const struct job_spec *s, struct err *err)
     return check_rest(s, err);
 }
 
+bool plan_unconfirmed(const struct job_spec *spec, const double devices[DOMAIN_COUNT])
+{
+    double members = fabric_members(spec, AXIS_DP, devices[DOMAIN_NODE]);
+    return spec->zero == 3 && (double)(spec->dp * spec->cp) / members > CONFIRMED_NODES;
+}
+
 /* ---- the parts ---- */
 
 static void plan_memory(const struct plan_request *r, struct plan *p)
@@ -179,12 +188,24 @@ int plan_make(const struct plan_request *request, struct plan *out, struct err *
     params_count(&request->spec->train.model, &out->params);
     out->share = params_largest_share(request->spec);
     flops_count(&request->spec->train.model, request->spec->train.recompute, &out->flops);
+    out->unconfirmed = plan_unconfirmed(request->spec, request->devices);
     plan_memory(request, out);
     plan_inference(request, out);
     plan_traffic(request, out);
     plan_step(request, out);
     plan_cost(request, out);
     return 0;
+}
+
+bool plan_remedy(const struct plan_request *request, const struct plan *plan, int64_t *zero,
+                 enum job_recompute *recompute)
+{
+    const struct job_spec *s = request->spec;
+    for (*recompute = s->train.recompute; *recompute <= RECOMPUTE_FULL; ++*recompute)
+        for (*zero = s->zero; *zero < PLAN_ZERO_STAGES; ++*zero)
+            if (plan->memory_total[*zero][*recompute] <= plan->memory_device)
+                return true;
+    return false;
 }
 
 double plan_days_at(double parameters, double tokens, double devices, const struct plan_device *device,

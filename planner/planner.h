@@ -48,6 +48,7 @@ struct plan {
     double memory_activations[PLAN_RECOMPUTES];             /* bytes */
     double memory_device;                                   /* bytes that it has; 0 = not limited */
     bool fits;
+    bool unconfirmed;    /* plan_unconfirmed */
     double kv_cache;     /* bytes of one sequence at inference, over all devices */
     double kv_sequences; /* that fit on one replica's TP x PP devices beside the weights */
 
@@ -71,6 +72,14 @@ struct plan {
 
 /* -1 with a sentence when the job cannot be planned: run: jobs, meshes that do not divide the model. */
 int plan_make(const struct plan_request *request, struct plan *out, struct err *err);
+
+/* True of a mesh whose like no published run confirms: ZeRO-3 over more nodes than the largest run of the table in docs/planning.md.
+ * devices: in one part of each level, as in a request. */
+bool plan_unconfirmed(const struct job_spec *spec, const double devices[DOMAIN_COUNT]);
+
+/* The least change with which a plan that does not fit would: another ZeRO stage first, then recomputation. False: none does. */
+bool plan_remedy(const struct plan_request *request, const struct plan *plan, int64_t *zero,
+                 enum job_recompute *recompute);
 
 /* Days for `parameters` (active) on `tokens` at that MFU: 6 x parameters x tokens / (devices x dense bf16 peak x mfu). */
 double plan_days_at(double parameters, double tokens, double devices, const struct plan_device *device,

@@ -17,9 +17,20 @@ struct search_result {
     char why[SEARCH_WHY_SIZE]; /* "" of the best; else what costs it most, or by how much it does not fit */
 };
 
-/* base: the model, the global batch, spec->ranks devices and their links; its mesh, its batch's split and its levels are not looked at.
- * *out: a fresh array (free), those that fit first, fastest first, then those that do not, least memory first. Returns how many,
+/* What is not to be chosen but as given; SEARCH_FREE = anything. */
+#define SEARCH_FREE (-1)
+struct search_limits {
+    int64_t tp, pp, cp, dp, ep, zero, micro, virtual_stages;
+    int64_t recompute; /* an enum job_recompute */
+};
+extern const struct search_limits search_free;
+
+/* base: the model, the global batch, spec->ranks devices and their links, and which borders are required, which every mesh keeps. Its mesh,
+ * its batch's split and its levels are not looked at. TP stays within NVLink unless limits say otherwise; CP is used for contexts
+ * below 16,384 tokens only when nothing else fits or when limits say so. A mesh that no published run confirms counts 5 % slower than it
+ * is. *out: a fresh array (free), those that fit first, fastest first, then those that do not, least memory first. Returns how many,
  * or 0 with a sentence. */
-size_t plan_search(const struct plan_request *base, struct search_result **out, struct err *err);
+size_t plan_search(const struct plan_request *base, const struct search_limits *limits,
+                   struct search_result **out, struct err *err);
 
 #endif

@@ -2,7 +2,7 @@
 # belay plan in a cluster, running or on paper: the sentence first, exit codes 0, 6 and 7, JSON, and the picture.
 . "$(dirname "$0")/../lib.sh"
 ROOT=$PWD
-plan 28
+plan 55
 cd "$SCRATCH" || exit 1
 
 exits() { # WHAT CODE COMMAND...: exit code; its output in out and err
@@ -68,3 +68,48 @@ exits "taken and drained nodes" 6 belay plan big.yaml --cluster "$ROOT/tests/top
   --set train.model.preset=llama3-70b --set 'parallel={tp: 8, pp: 2, dp: 24, zero: 2}' --set train.batch.global=96
 like "would wait" "$(head -1 out)" "^If it were submitted now: it waits"
 like "and with the drained nodes back it would not" "$(cat out)" "with gpu013, .* back in service it would start now"
+
+# --- a mesh that is searched for is asked about like one that is given
+tops=$ROOT/tests/topologies
+exits "more than the cluster has, whatever the mesh" 7 belay plan --model llama3-405b --gpus 16384 --cluster "$tops/two-racks.yaml"
+like "is said first" "$(head -1 out)" "^It never fits: needs 16384 GPU slots, the cluster has 128"
+exits "what it proposes, it can place" 0 belay plan --model llama3-405b --gpus 16384 --cluster "$paper" -o json
+is "on all ranks, TP in the server" "$(json .verdict.placement.length <out) $(json .traffic.axes.0.level <out)" "16384 node"
+exits "with a picture" 0 belay plan --model llama3-8b --gpus 64 --cluster "$tops/two-racks.yaml" --svg best.svg
+is "of every rank" "$(grep -o 'rank [0-9]*' best.svg | sort -u | wc -l)" 64
+exits "a search asks about each mesh" 6 belay plan --model llama3-70b --gpus 512 --cluster "$tops/half-drained.yaml" --search --top 3 -o json
+is "and tells" "$(json .0.verdict <out) $(json .2.verdict <out)" "capacity capacity"
+exits "as a table" 6 belay plan --model llama3-70b --gpus 512 --cluster "$tops/half-drained.yaml" --search --top 3
+like "in a column of its own" "$(cat out)" "IN THE CLUSTER.*"
+like "with the reason" "$(cat out)" "waits for 512 GPU slots"
+
+# --- memory decides before what is free
+exits "free slots do not help" 7 belay plan --model llama3-8b --gpus 8 --dp 8 --cluster "$tops/two-racks.yaml"
+is "a job whose memory does not fit" "$(head -1 out)" "It never fits: a device needs 82.5 GB and has 80 (h100), though slots for all its ranks are free."
+like "and what would help" "$(cat out)" "to change +with zero 2 a device would need 68.4 GB"
+belay plan --model llama3-8b --gpus 8 --dp 8 --cluster "$tops/two-racks.yaml" -o json >out
+is "in JSON too" "$(json .verdict.verdict <out)" never
+
+# --- which device
+exits "a job for CPUs" 0 belay plan "$ROOT/examples/llama.yaml" --cluster "$tops/half-drained.yaml" -o json
+is "is one also among GPUs" "$(json .mesh.device <out)" cpu
+exits "--gpu of none that is there" 2 belay plan --model llama3-8b --gpus 8 --gpu a100 --cluster "$tops/two-racks.yaml"
+like "is refused" "$(cat err)" "has no a100-80g: its first devices are h100"
+cat >mixed.yaml <<'END'
+name: mixed
+devices: {type: h100, per_node: 8}
+pods:
+  - name: pod1
+    racks:
+      - {name: rack1, nodes: "gpu[1-8]"}
+      - {name: rack2, nodes: "tray[01-18]", nvlink: rack, devices: {type: b200, per_node: 4}}
+END
+exits "ranks that fit on one kind of several" 0 belay plan --model llama3-8b --gpus 64 --tp 4 --cluster mixed.yaml -o json
+is "are predicted for the one they go to" "$(json .mesh.device <out) $(json .verdict.placement.0.node <out)" "b200 tray01"
+exits "on two kinds" 0 belay plan --model llama3-8b --gpus 128 --tp 4 --cluster mixed.yaml
+like "for the slower" "$(cat out)" "on 128 h100: "
+like "which is said" "$(cat out)" "^note: 64 of its ranks would be on h100, 64 on b200: predicted as if all were h100"
+sed 's/h100/mi300x/' "$tops/two-racks.yaml" >other.yaml
+exits "a type that the planner does not know" 2 belay plan big.yaml --cluster other.yaml
+like "is named with its file" "$(cat err)" "other.yaml has devices of type mi300x"
+exits "programs of one's own are placed all the same" 0 belay plan "$ROOT/examples/hello.yaml" --cluster other.yaml

@@ -37,7 +37,7 @@ is "the mesh is the one asked for" "$(json .mesh.dp <plan.json) $(json .mesh.sch
 is "parameters" "$(json .model.parameters.total <plan.json)" 405853388800
 near "MFU near the published 43 %" "$(json .cost.mfu <plan.json)" 0.38 0.48
 is "fits" "$(json .memory.fits <plan.json)" true
-is "keys" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); print join " ", sort keys %$v' <plan.json)" "cost flops memory mesh model step traffic"
+is "keys" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); print join " ", sort keys %$v' <plan.json)" "cost flops memory mesh model notes step traffic"
 is "keys of cost" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); print join " ", sort keys %{$v->{cost}}' <plan.json)" \
   "days hfu kwh mfu mfu_full_attention steps tokens tokens_per_s tokens_per_s_device tokens_per_step watts"
 is "keys of the step" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); print join " ", sort keys %{$v->{step}}' <plan.json)" \
@@ -64,6 +64,34 @@ is "keys of a mesh" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->deco
   "cp days dp ep fits memory mfu micro pp recompute schedule seconds tokens_per_s tp virtual_stages why zero"
 is "the best has no reason" "$(json .0.why <out)" ""
 ok "the second is not faster" perl -e 'exit !($ARGV[0] <= $ARGV[1])' -- "$(json .0.seconds <out)" "$(json .1.seconds <out)"
+
+# ---- what is given of a mesh is kept, and nothing is passed over in silence
+mesh() { belay plan --model llama3-8b --gpus 8 "$@" -o json | perl -MJSON::PP -e 'local $/; my $m = JSON::PP->new->decode(<STDIN>)->{mesh}; print join " ", map { $m->{$_} } qw(zero micro recompute virtual_stages pp)'; }
+like "a ZeRO stage" "$(mesh --zero 3)" '^3 '
+like "none at all" "$(mesh --zero 0)" '^0 '
+like "a micro-batch" "$(mesh --micro 4)" '^[0-9] 4 '
+like "recomputation" "$(mesh --recompute full)" ' full '
+like "virtual stages, so a pipeline" "$(mesh --virtual 2)" ' 2 [248]$'
+belay plan --model llama3-70b --gpus 64 --gpu h100 --search --top 1000 --tp 8 --zero 1 -o json >out
+is "a search keeps them too" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); my %n = map {; "$_->{tp} $_->{zero}" => 1 } @$v; print join ",", keys %n' <out)" "8 1"
+belay plan --model llama3-70b --gpus 64 --gpu h100 --search --top 1000 -o json >out
+is "and TP within a server, sequences of 8k whole" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); print scalar grep { $_->{tp} > 8 || $_->{cp} > 1 } @$v' <out)" 0
+fails "limits that no mesh keeps are named" 2 'no mesh of 64 devices with tp 16 divides .* \(TP within a node\)' belay plan --model llama3-70b --gpus 64 --search --tp 16
+fails "a search without a number" 2 'say how many: --gpus N' belay plan --model llama3-70b --search --tp 8
+fails "virtual stages without a pipeline" 2 'it needs a --pp above 1' belay plan --model llama3-8b --gpus 8 --tp 8 --virtual 2
+fails "--set of what is searched for" 2 '--set parallel.tp=8 says what is searched for here: use --tp' belay plan --model llama3-8b --gpus 8 --set parallel.tp=8
+fails "a picture of many meshes" 2 'leave one away' belay plan --model llama3-8b --gpus 8 --search --svg x.svg
+
+# ---- what one should know before believing it
+exits "ZeRO-3 over 128 nodes" 0 belay plan --model gpt3-175b --gpus 1024 --zero 3 --dp 1024 --recompute full
+like "is not confirmed" "$(sed -n 2p out)" '^note: no published run confirms ZeRO-3 over 1024 replicas'
+like "B200 neither" "$(belay plan --model llama3-8b --gpus 8 --gpu b200 -o json | json .notes.0)" 'no published run confirms what is predicted for b200'
+is "H100 in the usual mesh is" "$(json .notes.length <plan.json)" 0
+exits "a mesh that does not fit" 7 belay plan --model llama3-8b --gpus 8 --gpu h100 --dp 8
+like "says in its first line what would" "$(head -1 out)" 'does not fit: a device needs 82.5 GB and has 80; with zero 2, recompute none it would need 68.4'
+like "one that nothing helps" "$(belay plan --model llama3-405b --gpu h100 --dp 8 | head -1)" 'no ZeRO stage and no recomputation change that'
+like "one token" "$(belay plan --model gpt2-124m --gpus 8 --gpu cpu --tokens 1 | head -1)" ': 1 token in [0-9.]+ ms at '
+like "small models are in MB" "$(belay plan "$ROOT/examples/quickstart.yaml")" 'MB by ZeRO stage'
 
 # ---- a job file
 cat >job.yaml <<'Y'
@@ -101,8 +129,10 @@ fails "a model without a number" 2 'say how many: --gpus N' belay plan --model g
 fails "an unknown model names the nearest" 2 'no model called "gpt3-176b": did you mean gpt3-175b\?' belay plan --model gpt3-176b --gpus 8
 fails "one that is like none" 2 'docs/job-file.md lists the presets' belay plan --model unheard-of --gpus 8
 fails "an unknown GPU names the nearest" 2 'no device called "h10": did you mean h100\?' belay plan --model llama3-8b --gpus 8 --gpu h10
+fails "another GPU is no slip" 2 'no device called "v100"; known are' belay plan --model llama3-8b --gpus 8 --gpu v100
 fails "one that is like none lists all" 2 'known are a100-40g, a100-80g, h100' belay plan --model llama3-8b --gpus 8 --gpu radeon-7
 fails "tokens that are none" 2 'such as 300e9' belay plan --model llama3-8b --gpus 8 --tokens many
+fails "watts that are none" 2 'up to 1e\+06, such as 700' belay plan --model llama3-8b --gpus 8 --watts 700W
 fails "tokens below 0" 2 'such as 300e9' belay plan --model llama3-8b --gpus 8 --tokens -1
 fails "a mesh that does not divide the GPUs" 2 '8 GPUs cannot be divided by tp x pp x cp = 3' belay plan --model llama3-8b --gpus 8 --tp 3
 fails "a mesh that is not the GPUs" 2 'tp x pp x cp x dp is 4, not --gpus 8' belay plan --model llama3-8b --gpus 8 --tp 2 --dp 2

@@ -106,6 +106,9 @@ static void devices_are_found_or_suggested(void **state)
     assert_string_equal(plan_device_find("a100", &err)->name, "a100-80g");
     assert_null(plan_device_find("h10", &err));
     assert_non_null(strstr(err.text, "did you mean h100?"));
+    assert_null(plan_device_find("v100", &err)); /* another one, not a slip */
+    assert_null(strstr(err.text, "did you mean"));
+    assert_non_null(strstr(err.text, "known are a100-40g, a100-80g, h100"));
     assert_null(plan_device_find("tpu-v5p", &err));
     assert_non_null(strstr(err.text, "known are a100-40g, a100-80g"));
 }

@@ -1,0 +1,20 @@
+/* plannotes: what one should know before believing a prediction, a sentence each. */
+#ifndef BELAY_LAUNCHER_PLANNOTES_H
+#define BELAY_LAUNCHER_PLANNOTES_H
+
+#include "planner/planner.h"
+
+#define PLANNOTES_MAX 4
+
+struct plannotes {
+    char *text[PLANNOTES_MAX];
+    size_t count;
+};
+
+/* Takes the sentence; NULL is none. */
+void plannotes_add(struct plannotes *notes, char *text);
+/* What docs/planning.md says of predictions of this kind. */
+void plannotes_caution(struct plannotes *notes, const struct plan_request *request, const struct plan *plan);
+void plannotes_clear(struct plannotes *notes);
+
+#endif
