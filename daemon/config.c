@@ -17,6 +17,7 @@
 #include "common/mem.h"
 
 #define CONF_MAX (64u << 10)
+#define DAY_MS   86400000.0
 
 const char *const config_help =
     "belayd --dir DIR [--listen HOST:PORT] [--cluster FILE]\n"
@@ -34,7 +35,8 @@ const char *const config_help =
     "\n"
     "Settings come from flags, then BELAY_<KEY> variables, then DIR/belay.conf (key = value):\n"
     "  listen, cluster, heartbeat_ms, suspect_after_ms, down_after_ms, settle_ms, prepare_timeout_ms, "
-    "checkpoint_wait_ms\n"
+    "checkpoint_wait_ms,\n"
+    "  keep_ms, failures_per_1000_node_days, node_repair_ms\n"
     "SIGTERM or SIGINT: exit; jobs go on without the controller and are found again at its next start.\n";
 
 /* Values are first collected as text, then read, so that a bad one is named with its source. */
@@ -47,6 +49,9 @@ enum setting {
     SET_SETTLE,
     SET_PREPARE,
     SET_CHECKPOINT,
+    SET_KEEP,
+    SET_FAILURES,
+    SET_REPAIR,
     SETTINGS
 };
 
@@ -61,6 +66,9 @@ static const struct {
     [SET_SETTLE] = {"settle_ms", "BELAY_SETTLE_MS"},
     [SET_PREPARE] = {"prepare_timeout_ms", "BELAY_PREPARE_TIMEOUT_MS"},
     [SET_CHECKPOINT] = {"checkpoint_wait_ms", "BELAY_CHECKPOINT_WAIT_MS"},
+    [SET_KEEP] = {"keep_ms", "BELAY_KEEP_MS"},
+    [SET_FAILURES] = {"failures_per_1000_node_days", "BELAY_FAILURES_PER_1000_NODE_DAYS"},
+    [SET_REPAIR] = {"node_repair_ms", "BELAY_NODE_REPAIR_MS"},
 };
 
 struct raw {
@@ -243,6 +251,26 @@ static int take_cluster(const struct raw *raw, struct config *c, struct err *err
     return 0;
 }
 
+/* What `spares: auto` counts with. */
+static int take_spares(const struct raw *raw, struct config *c, struct err *err)
+{
+    int64_t repair_ms = (int64_t)(c->core.repair_days * DAY_MS);
+    const char *text = raw->value[SET_FAILURES];
+    char *end = NULL;
+    if (take_int(raw, SET_REPAIR, 1, &repair_ms, err) != 0)
+        return -1;
+    c->core.repair_days = (double)repair_ms / DAY_MS;
+    if (!text)
+        return 0;
+    double rate = strtod(text, &end);
+    if (end == text || *end || !(rate >= 0) || rate > 1e6)
+        return err_set(
+            err, "%s: failures_per_1000_node_days is \"%s\"; it must be a number from 0 to 1000000, like 6.5",
+            raw->source[SET_FAILURES], text);
+    c->core.failures_per_node_day = rate / 1000;
+    return 0;
+}
+
 static int take_all(const struct raw *raw, struct config *c, struct err *err)
 {
     if (take_listen(raw, c, err) != 0 || take_int(raw, SET_HEARTBEAT, 10, &c->heartbeat_ms, err) != 0 ||
@@ -251,6 +279,7 @@ static int take_all(const struct raw *raw, struct config *c, struct err *err)
         take_int(raw, SET_SETTLE, 0, &c->core.settle_ms, err) != 0 ||
         take_int(raw, SET_PREPARE, 1, &c->core.prepare_timeout_ms, err) != 0 ||
         take_int(raw, SET_CHECKPOINT, 0, &c->core.checkpoint_wait_ms, err) != 0 ||
+        take_int(raw, SET_KEEP, 0, &c->core.keep_ms, err) != 0 || take_spares(raw, c, err) != 0 ||
         take_cluster(raw, c, err) != 0)
         return -1;
     return 0;

@@ -3,6 +3,8 @@
 #include "daemon/exchange.h"
 #include "daemon/rest_jobfile.h"
 
+enum { PLACES_MAX = 32768 }; /* ranks of a job whose placement is answered: some 140 ms of the only thread */
+
 static void answer(struct exchange *x, struct verdict *verdict)
 {
     x->reply = verdict_encode(verdict);
@@ -25,7 +27,8 @@ static enum exchange_next render_plan(struct exchange *x)
     struct job_spec *spec = rest_jobfile_read(x, true);
     if (!spec)
         return EXCHANGE_ANSWER;
-    explain_spec(turn_core(x->turn), turn_time(), spec, &verdict);
+    bool places = json_is_true(json_object_get(x->body, "placement")) && spec->ranks <= PLACES_MAX;
+    explain_spec(turn_core(x->turn), turn_time(), spec, places, &verdict);
     answer(x, &verdict);
     job_spec_free(spec);
     return EXCHANGE_ANSWER;

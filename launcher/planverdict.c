@@ -22,6 +22,7 @@ static json_t *body_of(const struct planask *ask, const struct jobfile *f)
     jsonx_set(body, "spec", spec ? spec : json_string("")); /* a file that was read is UTF-8 */
     jsonx_set_str(body, "file", f->name);
     jsonx_set(body, "set", sets);
+    jsonx_set(body, "placement", json_true());
     return body;
 }
 
@@ -65,7 +66,7 @@ int planverdict_ask(const struct planask *ask, const struct planask_job *job, co
     *out = (struct planverdict){.known = false};
     if (!job->cluster)
         return ask->file ? ask_belayd(ask, job, dir, out) : CLI_DONE;
-    explain_cluster(job->cluster, job->spec, &out->verdict);
+    explain_cluster(job->cluster, job->spec, true, &out->verdict);
     out->known = true;
     out->encoded = verdict_encode(&out->verdict);
     return CLI_DONE;

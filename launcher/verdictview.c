@@ -56,6 +56,17 @@ static void print_blockers(const struct verdict *v)
                until(v->starts_ms, when));
 }
 
+static void print_ahead(const struct verdict *v)
+{
+    if (v->ahead == 0)
+        return;
+    char *name = text_clean(v->ahead_name);
+    bool one = v->ahead == 1;
+    printf(LABEL "%lld waiting job%s that go%s before it%s job %lld (%s)\n", "behind", (long long)v->ahead,
+           one ? "" : "s", one ? "es" : "", one ? ":" : ", first", (long long)v->ahead_job, name);
+    free(name);
+}
+
 static void print_changes(const struct verdict *v)
 {
     for (size_t i = 0; i < v->n_changes; i++) {
@@ -76,6 +87,7 @@ void verdictview_print(const struct verdict *v, const char *subject)
         print_need(v);
         print_room(v);
     }
+    print_ahead(v);
     print_blockers(v);
     print_changes(v);
 }

@@ -39,6 +39,14 @@ static json_t *encode_blockers(const struct verdict *v)
     return list;
 }
 
+static json_t *encode_ahead(const struct verdict *v)
+{
+    if (v->ahead == 0)
+        return json_null();
+    return json_pack("{s:I,s:I,s:s}", "jobs", (json_int_t)v->ahead, "first", (json_int_t)v->ahead_job, "name",
+                     v->ahead_name);
+}
+
 json_t *verdict_encode(const struct verdict *v)
 {
     json_t *obj = json_object(), *changes = json_array();
@@ -54,8 +62,11 @@ json_t *verdict_encode(const struct verdict *v)
                         (json_int_t)v->usable_slots, "all", (json_int_t)v->all_slots));
     jsonx_set(obj, "fits", json_integer(v->fits_ranks));
     jsonx_set(obj, "blockers", encode_blockers(v));
+    jsonx_set(obj, "ahead", encode_ahead(v));
     jsonx_set(obj, "starts_ms", time_or_null(v->starts_ms));
     jsonx_set(obj, "changes", changes);
+    jsonx_set(obj, "spares_wanted", json_integer(v->spares_wanted));
+    jsonx_set(obj, "spares", v->spares ? json_incref(v->spares) : json_null());
     jsonx_set(obj, "placement", v->placement ? json_incref(v->placement) : json_null());
     jsonx_set(obj, "cost", v->cost ? json_incref(v->cost) : json_null());
     return obj;
@@ -132,10 +143,16 @@ static int decode_all(const json_t *obj, struct verdict *v)
     v->usable_slots = int_in(slots, "usable");
     v->all_slots = int_in(slots, "all");
     v->fits_ranks = int_in(obj, "fits");
+    const json_t *ahead = json_object_get(obj, "ahead");
+    v->ahead = int_in(ahead, "jobs");
+    v->ahead_job = int_in(ahead, "first");
+    v->ahead_name = text_in(ahead, "name");
     v->starts_ms = int_in(obj, "starts_ms");
+    v->spares_wanted = int_in(obj, "spares_wanted");
+    v->spares = part_in(obj, "spares");
     v->placement = part_in(obj, "placement");
     v->cost = part_in(obj, "cost");
-    bool whole = kind >= 0 && v->sentence && v->need_borders;
+    bool whole = kind >= 0 && v->sentence && v->need_borders && (v->ahead == 0 || v->ahead_name);
     return whole && decode_blockers(json_object_get(obj, "blockers"), v) == 0 &&
                    decode_changes(json_object_get(obj, "changes"), v) == 0
                ? 0
@@ -155,6 +172,7 @@ void verdict_clear(struct verdict *v)
 {
     free(v->sentence);
     free(v->need_borders);
+    free(v->ahead_name);
     for (size_t i = 0; i < v->n_blockers; i++) {
         free(v->blockers[i].name);
         free(v->blockers[i].user);
@@ -163,6 +181,7 @@ void verdict_clear(struct verdict *v)
     for (size_t i = 0; i < v->n_changes; i++)
         free(v->changes[i]);
     free(v->changes);
+    json_decref(v->spares);
     json_decref(v->placement);
     json_decref(v->cost);
     *v = (struct verdict){.sentence = NULL};

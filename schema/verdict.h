@@ -37,11 +37,15 @@ struct verdict {
     int64_t fits_ranks;                          /* of its ranks that would fit now */
     struct verdict_blocker *blockers;            /* jobs whose end would let it start, soonest end first */
     size_t n_blockers;
-    int64_t
-        starts_ms; /* UTC: when it could start at the latest if all ends known by limits hold; 0 = not known */
-    char **changes; /* sentences: what would change it */
+    int64_t ahead, ahead_job; /* jobs that wait and go before it; the first, 0 = none */
+    char *ahead_name;         /* or NULL */
+    int64_t starts_ms;        /* UTC: at the latest then, if all ends known by limits hold; 0 = not known */
+    char **changes;           /* sentences: what would change it */
     size_t n_changes;
-    json_t *placement; /* array of {rank,node,slot,tp,pp,cp,dp} where it would go now, or NULL */
+    int64_t spares_wanted; /* spare nodes that it asks for */
+    json_t *spares;        /* names of those it would get now, or NULL */
+    json_t *
+        placement; /* array of {rank,node,slot,tp,pp,cp,dp} where it would go now, spares with rank -1, or NULL */
     json_t
         *cost; /* {"seconds":…, "top_bytes":…, "axes":[{"axis":"TP","level":"node","seconds":…}]}, or NULL */
 };

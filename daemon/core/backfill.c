@@ -8,6 +8,10 @@
 #include "daemon/core/core_private.h"
 #include "daemon/core/holders.h"
 
+enum {
+    LOOKS_MAX = 16
+}; /* a round; each costs a placement of the job and one of the head: a millisecond at full size */
+
 void backfill_waits(struct backfill *b, struct core *core, struct job *job)
 {
     if (b->head)
@@ -64,21 +68,43 @@ static bool leaves_room(struct backfill *b, const struct job *job, const struct 
     return fits;
 }
 
-bool backfill_allows(struct backfill *b, const struct core *core, const struct job *job,
-                     const struct seating *seats, struct err *why)
+static void say_wait(const struct backfill *b, const char *how, struct err *why)
 {
     char when[CLOCK_UTC_SIZE];
+    err_set(
+        why,
+        "%s delay job %lld (%s), which goes before it and can start by %s at the latest; with a limits.time "
+        "that ends before then it could start now",
+        how, (long long)b->head->r.id, b->head->r.spec->name, clock_format_utc(b->start_ms, when));
+}
+
+/* Nobody's turn comes before, or it is over by then. */
+static bool ends_before(struct backfill *b, const struct core *core, const struct job *job)
+{
     if (!b->head || b->head == job)
         return true;
     if (!b->computed)
         compute(b, core);
-    if (b->start_ms == INT64_MAX || holders_end_of(core, job) <= b->start_ms || leaves_room(b, job, seats))
+    return b->start_ms == INT64_MAX || holders_end_of(core, job) <= b->start_ms;
+}
+
+bool backfill_bars(struct backfill *b, const struct core *core, const struct job *job, struct err *why)
+{
+    if (b->looks < LOOKS_MAX || ends_before(b, core, job))
+        return false;
+    say_wait(b, "might", why);
+    return true;
+}
+
+bool backfill_allows(struct backfill *b, const struct core *core, const struct job *job,
+                     const struct seating *seats, struct err *why)
+{
+    if (ends_before(b, core, job))
         return true;
-    err_set(
-        why,
-        "would fit, but delay job %lld (%s), which goes before it and can start by %s at the latest; with a "
-        "limits.time that ends before then it could start now",
-        (long long)b->head->r.id, b->head->r.spec->name, clock_format_utc(b->start_ms, when));
+    b->looks++;
+    if (leaves_room(b, job, seats))
+        return true;
+    say_wait(b, "would fit, but", why);
     return false;
 }
 

@@ -2,7 +2,8 @@
  *
  * The most urgent job that waits for slots is the head. When the time limits of the jobs that run tell by when it can start, a later job
  * may go first only if it ends before that, or if the head could start then all the same. When they do not tell, nobody is held
- * back: the free slots would lie idle for nobody knows how long. So give jobs a limits.time where a large one is to get its turn. */
+ * back: the free slots would lie idle for nobody knows how long. So give jobs a limits.time where a large one is to get its turn. Whether a
+ * job leaves the head its room takes a look at both; of those a round has a number, and who comes later waits for the next one. */
 #ifndef BELAY_DAEMON_CORE_BACKFILL_H
 #define BELAY_DAEMON_CORE_BACKFILL_H
 
@@ -18,6 +19,7 @@ struct backfill {
     bool computed;
     int64_t start_ms;            /* UTC, when the head can start at the latest; INT64_MAX = not known */
     struct placement_view *then; /* what is free then */
+    int looks;                   /* at whether a job leaves the head its room */
 };
 
 /* This job waits for slots (in the order of the queue: the first one is the head). */
@@ -26,6 +28,9 @@ void backfill_waits(struct backfill *b, struct core *core, struct job *job);
 /* May the job start now on these seats? If not, *why has a sentence. */
 bool backfill_allows(struct backfill *b, const struct core *core, const struct job *job,
                      const struct seating *seats, struct err *why);
+
+/* Known without looking where it would go: it may not start. False: it must be looked at. */
+bool backfill_bars(struct backfill *b, const struct core *core, const struct job *job, struct err *why);
 
 void backfill_clear(struct backfill *b);
 

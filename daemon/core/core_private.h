@@ -268,7 +268,7 @@ void schedule(struct core *core);
 /* What is free now; borrows the nodes' names. */
 struct placement_view *core_view(const struct core *core);
 /* How many spare nodes the job asks for. n_nodes: of its placement. */
-int64_t spares_wanted(const struct core *core, const struct job_spec *spec, size_t n_nodes);
+int64_t core_spares(const struct core_config *config, const struct job_spec *spec, size_t n_nodes);
 
 /* ---- core.c ---- */
 uint64_t core_random(struct core *core);

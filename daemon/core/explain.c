@@ -1,137 +1,23 @@
 /* explain: see explain.h. The verdict is computed anew each time; nothing of it is kept. */
 #include "daemon/core/explain.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
 #include "daemon/core/core_private.h"
-#include "daemon/core/holders.h"
+#include "daemon/core/explain_private.h"
 
-enum { BLOCKERS_MAX = 20, NAMES_MAX = 5 };
+enum { BLOCKERS_MAX = 20 };
 
-struct inquiry {
-    const struct job_spec *spec;
-    struct placement_view *view;
-    struct holders holders;
-    const char **idle; /* nodes out of service */
-    size_t n_idle;
-    struct placed_rank *ranks; /* room for spec->ranks */
-    struct verdict *out;
-};
+/* ---- who blocks ---- */
 
-static enum placement_result ask(const struct inquiry *q, const struct job_spec *spec, struct err *why)
+enum placement_result inquiry_ask(const struct inquiry *q, const struct job_spec *spec, struct err *why)
 {
     struct err ignored;
     return placement_find(q->view, spec, q->ranks, why ? why : &ignored);
 }
-
-/* ---- what would change it ---- */
-
-static void add_change(struct verdict *v, char *text)
-{
-    v->changes = mem_grow(v->changes, v->n_changes + 1, sizeof(*v->changes));
-    v->changes[v->n_changes++] = text;
-}
-
-static char *list_names(const char *const *names, size_t n)
-{
-    char *text = str_dup("");
-    for (size_t i = 0; i < n && i < NAMES_MAX; i++) {
-        char *longer = str_printf("%s%s%s", text, i ? ", " : "", names[i]);
-        free(text);
-        text = longer;
-    }
-    if (n <= NAMES_MAX)
-        return text;
-    char *longer = str_printf("%s and %zu more", text, n - NAMES_MAX);
-    free(text);
-    return longer;
-}
-
-static void set_idle_usable(const struct inquiry *q, bool usable)
-{
-    for (size_t i = 0; i < q->n_idle; i++)
-        placement_view_usable(q->view, q->idle[i], usable);
-}
-
-static void try_all_nodes(const struct inquiry *q)
-{
-    if (q->n_idle == 0)
-        return;
-    set_idle_usable(q, true);
-    if (ask(q, q->spec, NULL) == PLACEMENT_OK) {
-        char *names = list_names(q->idle, q->n_idle);
-        add_change(q->out, str_printf("with %s back in service it would start now", names));
-        free(names);
-    }
-    set_idle_usable(q, false);
-}
-
-static bool dp_divides(const struct job_spec *spec, int64_t dp)
-{
-    if ((dp * spec->cp) % spec->ep != 0)
-        return false;
-    return !spec->is_train || spec->train.batch_global % (spec->train.batch_micro * dp) == 0;
-}
-
-/* The largest smaller data parallelism that fits now. */
-static void try_smaller(const struct inquiry *q, const struct placement_room *room)
-{
-    struct job_spec smaller = *q->spec;
-    int64_t replica = q->spec->ranks / q->spec->dp, most = room->fits / replica;
-    for (int64_t dp = most < q->spec->dp ? most : q->spec->dp - 1; dp >= 1; dp--) {
-        if (!dp_divides(q->spec, dp))
-            continue;
-        smaller.dp = dp;
-        smaller.ranks = replica * dp;
-        if (ask(q, &smaller, NULL) != PLACEMENT_OK)
-            continue;
-        if (q->spec->is_train)
-            add_change(q->out,
-                       str_printf("with parallel.dp %lld instead of %lld it would start now, on %lld ranks",
-                                  (long long)dp, (long long)q->spec->dp, (long long)smaller.ranks));
-        else
-            add_change(q->out, str_printf("with %lld rank%s it would start now", (long long)smaller.ranks,
-                                          smaller.ranks == 1 ? "" : "s"));
-        return;
-    }
-}
-
-static void try_without_border(const struct inquiry *q, const struct job_spec *spec, int64_t size,
-                               struct job_border *border, const char *axis)
-{
-    if (size <= 1 || !border->required || border->within == DOMAIN_CLUSTER)
-        return;
-    enum job_domain within = border->within;
-    border->required = false;
-    border->within = DOMAIN_CLUSTER;
-    if (ask(q, spec, NULL) == PLACEMENT_OK)
-        add_change(q->out, str_printf("with placement.%s {required: false} it would start now, spread wider "
-                                      "than a %s",
-                                      axis, job_domain_name(within)));
-    border->required = true;
-    border->within = within;
-}
-
-static void try_borders(const struct inquiry *q)
-{
-    struct job_spec loose = *q->spec;
-    try_without_border(q, &loose, loose.tp, &loose.placement.tp, "tp");
-    try_without_border(q, &loose, loose.cp, &loose.placement.cp, "cp");
-    try_without_border(q, &loose, loose.pp, &loose.placement.pp, "pp");
-    try_without_border(q, &loose, loose.ep, &loose.placement.ep, "ep");
-    try_without_border(q, &loose, loose.dp, &loose.placement.dp, "dp");
-}
-
-static void find_changes(const struct inquiry *q, const struct placement_room *room)
-{
-    try_all_nodes(q);
-    try_borders(q);
-    try_smaller(q, room);
-}
-
-/* ---- who blocks ---- */
 
 static void add_blocker(struct verdict *v, const struct holder *h)
 {
@@ -148,7 +34,7 @@ static void add_blocker(struct verdict *v, const struct holder *h)
 static bool needed(const struct inquiry *q, size_t i)
 {
     holders_take(&q->holders, q->view, i, i + 1);
-    if (ask(q, q->spec, NULL) == PLACEMENT_OK)
+    if (inquiry_ask(q, q->spec, NULL) == PLACEMENT_OK)
         return false;
     holders_give(&q->holders, q->view, i, i + 1);
     return true;
@@ -172,7 +58,8 @@ static void find_blockers(const struct inquiry *q)
     }
     free(keep);
     int64_t last = q->holders.list[n - 1].until_ms;
-    q->out->starts_ms = last == INT64_MAX ? 0 : last;
+    bool told = last != INT64_MAX && q->out->ahead == 0; /* who goes before it may take what gets free */
+    q->out->starts_ms = told ? last : 0;
 }
 
 /* ---- the verdict ---- */
@@ -202,17 +89,15 @@ static void need_borders(const struct job_spec *spec, struct verdict *v)
     v->need_group = together ? spec->tp : 1;
 }
 
-static json_t *placement_json(const struct placed_rank *ranks, int64_t n)
+static void append_places(json_t *list, const struct placed_rank *ranks, size_t n)
 {
-    json_t *list = json_array();
-    for (int64_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const struct placed_rank *p = &ranks[i];
         json_array_append_new(list,
                               json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I}", "rank", (json_int_t)p->rank, "node",
                                         p->node, "slot", (json_int_t)p->slot, "tp", (json_int_t)p->tp, "pp",
                                         (json_int_t)p->pp, "cp", (json_int_t)p->cp, "dp", (json_int_t)p->dp));
     }
-    return list;
 }
 
 static json_t *cost_json(const struct placement_cost *cost, const struct job_spec *spec)
@@ -230,16 +115,46 @@ static json_t *cost_json(const struct placement_cost *cost, const struct job_spe
     return json_pack("{s:f,s:f,s:o}", "seconds", cost->seconds, "top_bytes", cost->top_bytes, "axes", axes);
 }
 
+/* Spare nodes that it would get, each named once. */
+static size_t tell_spares(const struct inquiry *q, size_t nodes)
+{
+    const struct job_spec *spec = q->spec;
+    size_t n = 0, names = 0;
+    int64_t wanted = core_spares(q->config, spec, nodes);
+    placement_view_take(q->view, q->ranks, (size_t)spec->ranks, spec->memory);
+    struct placed_rank *spares = wanted > 0 ? placement_spares(q->view, spec, q->ranks, wanted, &n) : NULL;
+    placement_view_give(q->view, q->ranks, (size_t)spec->ranks, spec->memory);
+    q->out->spares = json_array();
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && strcmp(spares[i - 1].node, spares[i].node) == 0)
+            continue;
+        json_array_append_new(q->out->spares, json_string(spares[i].node));
+        names++;
+    }
+    q->out->spares_wanted = wanted;
+    if (q->places)
+        append_places(q->out->placement, spares, n);
+    free(spares);
+    return names;
+}
+
 static void tell_start(const struct inquiry *q)
 {
     struct placement_cost cost;
     struct verdict *v = q->out;
     size_t nodes = placement_nodes(q->ranks, (size_t)q->spec->ranks);
+    v->placement = q->places ? json_array() : NULL;
+    if (q->places)
+        append_places(v->placement, q->ranks, (size_t)q->spec->ranks);
+    size_t spares = tell_spares(q, nodes);
+    char and_spares[64] = "";
+    if (v->spares_wanted > 0)
+        (void)snprintf(and_spares, sizeof(and_spares), ", and %zu of %lld spare nodes", spares,
+                       (long long)v->spares_wanted);
     placement_cost(q->view, q->spec, q->ranks, &cost);
     v->kind = VERDICT_NOW;
-    v->sentence = str_printf("could start now: %lld rank%s on %zu node%s", (long long)q->spec->ranks,
-                             q->spec->ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s");
-    v->placement = placement_json(q->ranks, q->spec->ranks);
+    v->sentence = str_printf("could start now: %lld rank%s on %zu node%s%s", (long long)q->spec->ranks,
+                             q->spec->ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", and_spares);
     v->cost = cost_json(&cost, q->spec);
 }
 
@@ -258,7 +173,7 @@ static void inquire(struct inquiry *q)
     v->all_slots = all.slots;
     v->fits_ranks = now.fits;
     need_borders(q->spec, v);
-    enum placement_result result = ask(q, q->spec, &why);
+    enum placement_result result = inquiry_ask(q, q->spec, &why);
     if (result == PLACEMENT_OK) {
         tell_start(q);
     } else {
@@ -268,7 +183,7 @@ static void inquire(struct inquiry *q)
         v->sentence = str_dup(why.text);
         if (result != PLACEMENT_NEVER)
             find_blockers(q);
-        find_changes(q, &now);
+        explain_changes(q, &now, &all);
     }
     free(q->ranks);
 }
@@ -295,12 +210,36 @@ static void close_inquiry(struct inquiry *q)
     placement_view_free(q->view);
 }
 
-void explain_spec(struct core *core, struct core_time t, const struct job_spec *spec, struct verdict *out)
+static void note_ahead(struct verdict *v, const struct job *job)
+{
+    if (v->ahead++ > 0)
+        return;
+    v->ahead_job = job->r.id;
+    v->ahead_name = str_dup(job->r.spec->name);
+}
+
+/* Jobs that wait for slots and go before it: of a higher priority, or of the same and submitted earlier. job NULL: it comes last. */
+static void count_ahead(const struct core *core, const struct job *job, int64_t priority, struct verdict *v)
+{
+    for (size_t i = 0; i < core->jobs.count; i++) {
+        const struct job *other = core->jobs.items[i];
+        int64_t theirs = other->r.spec->priority;
+        bool waits = other != job && other->waiting && !other->current && other->misfit != PLACEMENT_NEVER;
+        bool earlier = !job || other->r.submitted_ms < job->r.submitted_ms ||
+                       (other->r.submitted_ms == job->r.submitted_ms && other->r.id < job->r.id);
+        if (waits && (theirs > priority || (theirs == priority && earlier)))
+            note_ahead(v, other);
+    }
+}
+
+void explain_spec(struct core *core, struct core_time t, const struct job_spec *spec, bool places,
+                  struct verdict *out)
 {
     *out = (struct verdict){.sentence = NULL};
-    struct inquiry q = {.spec = spec, .out = out};
+    struct inquiry q = {.spec = spec, .out = out, .places = places, .config = &core->config};
     core->t = t;
     open_inquiry(&q, core, NULL);
+    count_ahead(core, NULL, spec->priority, out);
     inquire(&q);
     close_inquiry(&q);
 }
@@ -327,7 +266,7 @@ static bool other_reason(const struct core *core, const struct job *job, struct 
         unheard ? str_printf("waits for %s to report after the start of the controller", unheard->r.name)
                 : str_printf("is %s: %s", job_state_name(job->r.state), job->r.reason);
     if (held)
-        add_change(v, str_printf("belay release %lld", (long long)job->r.id));
+        explain_add_change(v, str_printf("belay release %lld", (long long)job->r.id));
     if (waits && job->r.not_before_ms > core->t.now_ms)
         v->starts_ms = job->r.not_before_ms;
     return true;
@@ -342,9 +281,10 @@ int explain_job(struct core *core, struct core_time t, int64_t id, struct verdic
         return -1;
     if (other_reason(core, job, out))
         return 0;
-    struct inquiry q = {.spec = job->r.spec, .out = out};
+    struct inquiry q = {.spec = job->r.spec, .out = out, .config = &core->config};
     size_t n_kept = 0;
     open_inquiry(&q, core, job);
+    count_ahead(core, job, job->r.spec->priority, out);
     if (job->kept) {
         struct placed_rank *kept = keep_list(core, job, &n_kept);
         placement_view_give(q.view, kept, n_kept, job->r.spec->memory);
@@ -393,10 +333,14 @@ static struct placement_view *paper_view(const struct cluster_spec *cluster)
     return view;
 }
 
-void explain_cluster(const struct cluster_spec *cluster, const struct job_spec *spec, struct verdict *out)
+void explain_cluster(const struct cluster_spec *cluster, const struct job_spec *spec, bool places,
+                     struct verdict *out)
 {
     *out = (struct verdict){.sentence = NULL};
-    struct inquiry q = {.spec = spec, .out = out, .view = paper_view(cluster)};
+    struct core_config config;
+    core_config_defaults(&config);
+    struct inquiry q = {
+        .spec = spec, .out = out, .view = paper_view(cluster), .places = places, .config = &config};
     q.idle = mem_zero(cluster->n_nodes + 1, sizeof(*q.idle));
     for (size_t i = 0; i < cluster->n_nodes; i++)
         if (cluster->nodes[i].drained)

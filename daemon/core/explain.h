@@ -12,10 +12,12 @@
 /* Of a job that is there; *out is to be cleared. -1: there is none of that id, *out is zeroed. */
 int explain_job(struct core *core, struct core_time t, int64_t id, struct verdict *out);
 
-/* Of one that might be submitted. */
-void explain_spec(struct core *core, struct core_time t, const struct job_spec *spec, struct verdict *out);
+/* Of one that might be submitted. places: with where each rank would go, which is long for a large job. */
+void explain_spec(struct core *core, struct core_time t, const struct job_spec *spec, bool places,
+                  struct verdict *out);
 
 /* Of one in a cluster that is only described: its taken slots are held by nobody who would ever end. */
-void explain_cluster(const struct cluster_spec *cluster, const struct job_spec *spec, struct verdict *out);
+void explain_cluster(const struct cluster_spec *cluster, const struct job_spec *spec, bool places,
+                     struct verdict *out);
 
 #endif

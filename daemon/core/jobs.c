@@ -227,7 +227,8 @@ static bool this_life(const struct job *job, const struct attempt *a)
 static void count_attempts(const struct core *core, const struct job *job, struct recovery_facts *f)
 {
     int64_t window_start = core->t.now_ms - job->r.spec->restart.window_ms;
-    bool fruitless = true, node_row = true, row = true;
+    bool fruitless = true, node_row = true, row = true, loop = true;
+    int64_t here = job->attempts[job->n_attempts - 1]->r.to_step;
     for (size_t i = job->n_attempts; i > 0 && this_life(job, job->attempts[i - 1]); i--) {
         const struct attempt *a = job->attempts[i - 1];
         bool failed = a->r.outcome == OUTCOME_FAILED,
@@ -237,6 +238,8 @@ static void count_attempts(const struct core *core, const struct job *job, struc
         row = row && !a->advanced;
         fruitless = fruitless && !a->advanced;
         f->fruitless += fruitless && (failed || node);
+        loop = loop && fruitless && (!failed || a->r.to_step == here);
+        f->loop += loop && failed;
         node_row = node_row && !failed && a->r.to_step < 0;
         f->node_faults += node_row && a->r.outcome == OUTCOME_NODE;
     }

@@ -144,6 +144,8 @@ void choose_parts(struct choose_part *parts, size_t n, int64_t need, enum choose
 
 /* ---- runs ---- */
 
+enum { RUNS_MAX = 4000000 }; /* groups x parts that are looked at: some 20 ms */
+
 struct run {
     size_t first, length, whole; /* whole: parts in it that nobody uses yet */
     int64_t room;
@@ -188,8 +190,21 @@ static struct run best_run(const struct choose_part *parts, size_t n, int64_t wi
     return best;
 }
 
+/* For sizes at which looking at every run for every group would take seconds: one after the other in order. */
+static void fill_in_order(struct choose_part *parts, size_t n, int64_t need)
+{
+    for (size_t i = 0; i < n; i++) {
+        parts[i].taken = parts[i].room < need ? parts[i].room : need;
+        need -= parts[i].taken;
+    }
+}
+
 void choose_runs(struct choose_part *parts, size_t n, int64_t groups, int64_t width)
 {
+    if (groups > RUNS_MAX / (int64_t)(n > 0 ? n : 1)) {
+        fill_in_order(parts, n, groups * width);
+        return;
+    }
     for (size_t i = 0; i < n; i++)
         parts[i].taken = 0;
     for (int64_t g = 0; g < groups; g++) {

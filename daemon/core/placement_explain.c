@@ -7,6 +7,7 @@
 #include "daemon/core/placement_explain.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/mem.h"
 #include "daemon/core/placement_search.h"
@@ -182,18 +183,41 @@ static void say_nodes(const struct question *q, const struct finding *usable, st
                 group_word(q, usable->level, usable->block), LL(usable->block));
 }
 
-static void say_free(const struct question *q, const struct finding *now, struct err *why)
+/* Other jobs hold what it lacks: slots, or memory on nodes that have slots. */
+static void say_taken(const struct question *q, const struct finding *now, struct err *why)
 {
+    int64_t ranks = q->spec->ranks;
     const char *word = slots_word(q->spec);
-    if (now->level > 0)
+    int letters = (int)strlen(word) - (ranks == 1);
+    if (now->slots >= ranks)
+        err_set(why, "waits for free memory, %lld MiB for each of %lld ranks on a node: other jobs hold it",
+                MIB(q->spec->memory), LL(now->block));
+    else if (now->block > 1)
+        err_set(why, "waits for %lld free %s, %lld on one node for each group: other jobs hold them",
+                LL(ranks), word, LL(now->block));
+    else
+        err_set(why, "waits for %lld free %.*s: other jobs hold %s", LL(ranks), letters, word,
+                ranks == 1 ? "it" : "them");
+}
+
+static void say_apart(const struct question *q, const struct finding *now, struct err *why)
+{
+    if (now->level == 0)
+        err_set(why,
+                "waits for a node with %lld free %s for each group: enough slots are free, but not together",
+                LL(now->block), slots_word(q->spec));
+    else
         err_set(why, "waits for a %s with room for %s of %lld ranks: enough slots are free, but not together",
                 job_domain_name(q->view->level[now->level].kind), group_word(q, now->level, now->block),
                 LL(now->block));
-    else if (now->block > 1)
-        err_set(why, "waits for %lld free %s, %lld on one node for each group: other jobs hold them",
-                LL(q->spec->ranks), word, LL(now->block));
-    else
-        err_set(why, "waits for %lld free %s: other jobs hold them", LL(q->spec->ranks), word);
+}
+
+/* Enough is free, but not in the nodes or domains that required borders ask for. */
+static bool is_apart(const struct question *q, const struct finding *now)
+{
+    if (now->slots < q->spec->ranks)
+        return false;
+    return now->level > 0 || look(q, EXTENT_FREE, 0).level >= 0; /* else it is memory */
 }
 
 static bool could_ever(struct question *q, enum view_kind kind)
@@ -237,11 +261,13 @@ enum placement_result explain_misfit(const struct placement_view *view, const st
         return PLACEMENT_NEVER;
     }
     struct finding usable = look(&q, EXTENT_USABLE, spec->memory), now = look(&q, EXTENT_FREE, spec->memory);
-    if (usable.level >= 0)
+    if (usable.level >= 0) {
         say_nodes(&q, &usable, why);
-    else
-        say_free(&q, &now, why);
-    return now.level > 0 ? PLACEMENT_FRAGMENTED : PLACEMENT_CAPACITY;
+        return now.level > 0 ? PLACEMENT_FRAGMENTED : PLACEMENT_CAPACITY;
+    }
+    bool apart = is_apart(&q, &now);
+    (apart ? say_apart : say_taken)(&q, &now, why);
+    return apart ? PLACEMENT_FRAGMENTED : PLACEMENT_CAPACITY;
 }
 
 void placement_room(const struct placement_view *view, const struct job_spec *spec,

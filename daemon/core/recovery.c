@@ -28,7 +28,7 @@ static struct recovery_decision again(const struct recovery_facts *f, int64_t de
 
 static bool out_of_progress(const struct recovery_facts *f)
 {
-    return f->checkpoints && f->fruitless >= RECOVERY_FRUITLESS_MAX;
+    return f->checkpoints && (f->loop >= RECOVERY_LOOP_MAX || f->fruitless >= RECOVERY_FRUITLESS_MAX);
 }
 
 static struct recovery_decision after_failure(const struct recovery_facts *f)

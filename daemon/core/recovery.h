@@ -1,7 +1,8 @@
 /* recovery: what becomes of a job whose attempt has ended. Pure: facts in, decision out.
  *
  * Three budgets: the job's own errors are charged against restart.max within restart.window; node faults are not; and attempts in
- * a row that pass no new checkpoint end the job, whoever was at fault. */
+ * a row that pass no new checkpoint end the job: three of its own
+ * failures at the same step, which will not go away by trying, or ten of any kind, since interruptions by hardware come by chance. */
 #ifndef BELAY_DAEMON_CORE_RECOVERY_H
 #define BELAY_DAEMON_CORE_RECOVERY_H
 
@@ -12,7 +13,8 @@
 
 enum {
     RECOVERY_BACKOFF_MAX_MS = 5 * 60 * 1000,
-    RECOVERY_FRUITLESS_MAX = 3, /* attempts in a row without a new checkpoint */
+    RECOVERY_LOOP_MAX = 3,       /* own failures in a row at the same step, without a new checkpoint */
+    RECOVERY_FRUITLESS_MAX = 10, /* attempts in a row without a new checkpoint, whatever ended them */
     RECOVERY_AVOID_MS =
         5000, /* a node that could not prepare a job is avoided for it, doubling each time in a row */
 };
@@ -27,6 +29,7 @@ struct recovery_facts {
     int64_t in_row;       /* of those, since an attempt passed a new checkpoint (that one included) */
     int64_t node_faults;  /* in a row, this one included */
     int64_t fruitless;    /* attempts in a row that passed no new checkpoint, this one included */
+    int64_t loop;         /* of those, its own failures at the same step as this one */
     int64_t backoff_ms;
     uint64_t jitter; /* any number; the same number gives the same pause */
 };

@@ -250,12 +250,11 @@ static bool may_try(const struct core *core, const struct job *job)
            !keep_unheard(core, job);
 }
 
-int64_t spares_wanted(const struct core *core, const struct job_spec *spec, size_t n_nodes)
+int64_t core_spares(const struct core_config *config, const struct job_spec *spec, size_t n_nodes)
 {
     if (spec->placement.spares != JOB_SPARES_AUTO)
         return spec->placement.spares;
-    return placement_spares_auto((int64_t)n_nodes, core->config.failures_per_node_day,
-                                 core->config.repair_days);
+    return placement_spares_auto((int64_t)n_nodes, config->failures_per_node_day, config->repair_days);
 }
 
 /* Ranks stay where they are as far as their nodes are usable; spares that are left stay spares. */
@@ -283,7 +282,7 @@ static void take_seats(const struct core *core, struct round *r, const struct jo
     placement_view_take(r->view, s->ranks, n, spec->memory);
     if (spec->placement.spares == 0)
         return;
-    int64_t wanted = spares_wanted(core, spec, placement_nodes(s->ranks, n));
+    int64_t wanted = core_spares(&core->config, spec, placement_nodes(s->ranks, n));
     s->spares = placement_spares(r->view, spec, s->ranks, wanted, &s->n_spares);
     placement_view_take(r->view, s->spares, s->n_spares, spec->memory);
 }
@@ -294,14 +293,15 @@ static void give_seats(struct round *r, const struct job *job, const struct seat
     placement_view_give(r->view, s->spares, s->n_spares, job->r.spec->memory);
 }
 
-/* It fits, but must let another go first. */
-static void hold_back(const struct core *core, struct job *job, int64_t head)
+/* It must let another go first. */
+static void hold_back(struct core *core, struct job *job, int64_t head, const char *why)
 {
     job->kept_out = true;
     job->fit_version = core->fit_version;
     job->misfit = PLACEMENT_OK;
     job->behind = head;
     job->hold_version = core->hold_version;
+    job_set_reason(core, job, "%s", why);
 }
 
 /* It has seats, which are taken: it starts, unless another must go first. */
@@ -315,8 +315,7 @@ static bool start_or_hold(struct core *core, struct round *r, struct job *job, s
         return true;
     }
     give_seats(r, job, s);
-    hold_back(core, job, r->backfill.head->r.id);
-    job_set_reason(core, job, "%s", why.text);
+    hold_back(core, job, r->backfill.head->r.id, why.text);
     return false;
 }
 
@@ -345,6 +344,11 @@ static void try_job(struct core *core, struct round *r, struct job *job)
     size_t n_kept = 0, known = job->kept ? r->n_shapes : known_misfit(r, job);
     if (known < r->n_shapes) {
         misfit(core, job, r->result[known], r->why[known]);
+        return;
+    }
+    struct err why;
+    if (!job->kept && backfill_bars(&r->backfill, core, job, &why)) {
+        hold_back(core, job, r->backfill.head->r.id, why.text);
         return;
     }
     struct placed_rank *kept = job->kept ? keep_list(core, job, &n_kept) : NULL;

@@ -103,6 +103,29 @@ static void submit_many(struct core *core, struct core_time t)
     }
 }
 
+/* Half the cluster is taken for an hour, the head wants all of it, and each small job would delay it. */
+static void bench_backfill(const struct core_config *config)
+{
+    struct core_time t = {UTC, 1000};
+    double ms[REPEATS];
+    struct core *core = core_new(config, t);
+    join(core, t);
+    int64_t half = submit(core, t, "parallel: {tp: 8, dp: 1536}\nlimits: {time: 1h}\n");
+    turn(core, t);
+    report_all(core, t, half, REPORT_READY, 1);
+    report_all(core, t, half, REPORT_RUNNING, 2);
+    submit(core, t, "parallel: {tp: 8, dp: 3072}\n");
+    turn(core, t);
+    for (int i = 0; i < JOBS; i++)
+        submit(core, t, i % 2 ? "parallel: {dp: 1}\n" : "parallel: {tp: 2, dp: 3}\n");
+    for (int i = 0; i < REPEATS; i++) {
+        ms[i] = turn(core, t);
+        submit(core, t, "parallel: {dp: 1}\nlimits: {time: 10m}\n");
+    }
+    row("a turn over 10,000 jobs that must not delay a larger one", ms, REPEATS);
+    core_free(core);
+}
+
 int main(void)
 {
     struct core_config config;
@@ -142,5 +165,6 @@ int main(void)
     }
     row("a turn in which nothing happened but a heartbeat", ms, REPEATS);
     core_free(core);
+    bench_backfill(&config);
     return 0;
 }

@@ -55,7 +55,7 @@ static void test_never_and_now(void **state)
     assert_int_equal(v.n_blockers, 0);
     verdict_clear(&v);
     struct job_spec *spec = world_spec("name: p\nrun: {command: [x], ranks: 3}\n");
-    explain_spec(w->core, world_time(w), spec, &v);
+    explain_spec(w->core, world_time(w), spec, true, &v);
     assert_int_equal(v.kind, VERDICT_NOW);
     assert_int_equal(json_array_size(v.placement), 3);
     assert_non_null(v.cost);
@@ -97,6 +97,110 @@ static void test_held(void **state)
     world_free(w);
 }
 
+/* Enough slots, but none of the nodes has a group's. */
+static void test_fragmented_on_nodes(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 2);
+    world_run(w, 3, "");
+    int64_t id = world_run(w, 4, "parallel: {tp: 2, dp: 2}\n");
+    int64_t one = world_run(w, 1, "");
+    world_pass(w, 500);
+    struct verdict v = ask(w, id);
+    assert_int_equal(v.kind, VERDICT_CAPACITY); /* 2 of 4 are free */
+    verdict_clear(&v);
+    world_verb(w, one, CORE_CANCEL);
+    world_free(w);
+    w = world_new(2, 2);
+    int64_t ids[4];
+    for (int i = 0; i < 4; i++)
+        ids[i] = world_run(w, 1, "");
+    world_pass(w, 500);
+    bool emptied[2] = {false, false};
+    for (int i = 0; i < 4; i++) { /* one slot of each node */
+        bool second = strcmp(world_attempt(w, ids[i])->placement[0].node, "node1") == 0;
+        if (!emptied[second])
+            world_verb(w, ids[i], CORE_CANCEL);
+        emptied[second] = true;
+    }
+    world_pass(w, 500);
+    id = world_run(w, 2, "parallel: {tp: 2}\n");
+    v = ask(w, id);
+    assert_int_equal(v.kind, VERDICT_FRAGMENTED);
+    assert_says(v.sentence, "enough slots are free, but not together");
+    assert_true(offers(&v, "with placement.tp {within: rack} it would start now"));
+    verdict_clear(&v);
+    world_free(w);
+}
+
+/* A job that can never run hears what would fit the cluster, also when that is full. */
+static void test_never_on_a_full_cluster(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    world_run(w, 4, "");
+    int64_t huge = world_run(w, 9, "");
+    world_pass(w, 500);
+    struct verdict v = ask(w, huge);
+    assert_int_equal(v.kind, VERDICT_NEVER);
+    assert_true(offers(&v, "with 4 ranks it would fit this cluster"));
+    verdict_clear(&v);
+    world_free(w);
+}
+
+/* Who waits and goes before it may take what gets free: then no time is promised. */
+static void test_others_go_first(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    world_run(w, 4, "limits: {time: 1h}\n");
+    int64_t first = world_run(w, 4, ""), second = world_run(w, 2, "");
+    world_pass(w, 500);
+    struct verdict v = ask(w, first);
+    assert_int_equal(v.ahead, 0);
+    assert_true(v.starts_ms > 0);
+    verdict_clear(&v);
+    v = ask(w, second);
+    assert_int_equal(v.ahead, 1);
+    assert_int_equal(v.ahead_job, first);
+    assert_int_equal(v.starts_ms, 0);
+    verdict_clear(&v);
+    world_free(w);
+}
+
+/* Of the nodes out of service only those that it needs are named. */
+static void test_fewest_nodes_are_named(void **state)
+{
+    (void)state;
+    struct world *w = world_new(6, 2);
+    enum core_refusal why;
+    struct err err = {""};
+    for (int i = 2; i < 6; i++)
+        assert_int_equal(core_drain(w->core, world_time(w), w->agents[i].name, "disk", 0, false, &why, &err),
+                         0);
+    world_pump(w);
+    int64_t id = world_run(w, 6, "");
+    struct verdict v = ask(w, id);
+    assert_true(offers(&v, "with node2 back in service it would start now"));
+    verdict_clear(&v);
+    world_free(w);
+}
+
+static void test_spares_are_told(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 2);
+    struct verdict v;
+    struct job_spec *spec = world_spec("name: p\nrun: {command: [x], ranks: 4}\nplacement: {spares: 2}\n");
+    explain_spec(w->core, world_time(w), spec, true, &v);
+    assert_string_equal(v.sentence, "could start now: 4 ranks on 2 nodes, and 1 of 2 spare nodes");
+    assert_int_equal(json_array_size(v.spares), 1);
+    assert_int_equal(json_array_size(v.placement), 6);
+    verdict_clear(&v);
+    job_spec_free(spec);
+    world_free(w);
+}
+
 /* What was sent is what is read. */
 static void test_round_trip(void **state)
 {
@@ -127,6 +231,11 @@ int main(void)
         cmocka_unit_test(test_never_and_now),
         cmocka_unit_test(test_nodes_out_of_service),
         cmocka_unit_test(test_held),
+        cmocka_unit_test(test_fragmented_on_nodes),
+        cmocka_unit_test(test_never_on_a_full_cluster),
+        cmocka_unit_test(test_others_go_first),
+        cmocka_unit_test(test_fewest_nodes_are_named),
+        cmocka_unit_test(test_spares_are_told),
         cmocka_unit_test(test_round_trip),
     };
     return cmocka_run_group_tests_name("core explain", tests, NULL, NULL);

@@ -128,6 +128,17 @@ static void test_listen(void **state)
     }
 }
 
+static void test_spares_count_with(void **state)
+{
+    struct config c;
+    (void)state;
+    write_conf("failures_per_1000_node_days = 2.5\nnode_repair_ms = 21600000\n");
+    assert_int_equal(load(&c, NULL, NULL, NULL), 0);
+    assert_true(c.core.failures_per_node_day > 0.002499 && c.core.failures_per_node_day < 0.002501);
+    assert_true(c.core.repair_days > 0.2499 && c.core.repair_days < 0.2501);
+    config_clear(&c);
+}
+
 static void test_bad_lines(void **state)
 {
     static const struct {
@@ -145,6 +156,11 @@ static void test_bad_lines(void **state)
         {"heartbeat_ms =\n", "whole number"},
         {"down_after_ms = 99999999999999999999\n", "whole number"},
         {"settle_ms = -1\n", "at least 0"},
+        {"failures_per_1000_node_days = 2.34\nnode_repair_ms = 14400000\nkeep_ms = 0\n", NULL},
+        {"failures_per_1000_node_days = many\n", "must be a number from 0 to 1000000, like 6.5"},
+        {"failures_per_1000_node_days = -1\n", "must be a number"},
+        {"failures_per_1000_node_days = nan\n", "must be a number"},
+        {"node_repair_ms = 0\n", "at least 1"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -272,6 +288,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_dir_from_environment, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_listen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bad_lines, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_spares_count_with, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_flags, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cluster, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_secret_is_made_once, set_up, tear_down),
