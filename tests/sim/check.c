@@ -205,7 +205,7 @@ static void check_budget(struct cell *c, const struct attempt_record *a, const s
     for (size_t i = 0; i < c->n_attempts; i++) {
         const struct attempt_record *o = &c->attempts[i].r;
         charged += o->job == a->job && o->number < a->number && o->outcome == OUTCOME_FAILED &&
-                   o->ended_ms >= j->started_ms && o->ended_ms > a->created_ms - s->restart.window_ms;
+                   o->ended_ms > j->started_ms && o->ended_ms > a->created_ms - s->restart.window_ms;
     }
     if (j->started_ms > 0 && charged > s->restart.max && !c->promises[a->job].ever_held)
         cell_fail(c, "attempt %lld.%lld begins after %lld failures, restart.max is %lld", ID(a),
