@@ -129,7 +129,7 @@ static int report_best(struct planning *p, const struct search_result *meshes, s
     size_t best = 0;
     for (size_t i = 0; p->job.cluster && i < count && i < TRIES && meshes[i].plan.fits; i++) {
         adopt(p->job.spec, &meshes[i]);
-        explain_cluster(p->job.cluster, p->job.spec, &v);
+        explain_cluster(p->job.cluster, p->job.spec, false, &v);
         bool never = v.kind == VERDICT_NEVER;
         verdict_clear(&v);
         if (!never) {
@@ -151,7 +151,7 @@ static struct verdict *verdicts_of(const struct planning *p, const struct search
     struct verdict *all = mem_zero(n + 1, sizeof(*all));
     for (size_t i = 0; i < n; i++) {
         adopt(p->job.spec, &meshes[i]);
-        explain_cluster(p->job.cluster, p->job.spec, &all[i]);
+        explain_cluster(p->job.cluster, p->job.spec, false, &all[i]);
     }
     return all;
 }
