@@ -387,8 +387,9 @@ static void set_target(struct request *r)
 {
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(r->req);
     const char *raw = uri ? evhttp_uri_get_path(uri) : NULL, *query = uri ? evhttp_uri_get_query(uri) : NULL;
-    char *path = evhttp_uridecode(raw ? raw : "", 0, NULL);
-    if (!path || (query && evhttp_parse_query_str(query, &r->x.query) != 0))
+    size_t len = 0;
+    char *path = evhttp_uridecode(raw ? raw : "", 0, &len);
+    if (!path || strlen(path) != len || (query && evhttp_parse_query_str(query, &r->x.query) != 0))
         exchange_refuse(&r->x, 400, "the address is not understood");
     else
         set_route(&r->x, evhttp_request_get_command(r->req), path);

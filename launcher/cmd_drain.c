@@ -73,9 +73,9 @@ static int run(struct drain *d)
         return cli_fail(CLI_USAGE, "drain: say why, for whoever finds the node drained: --reason TEXT");
     if (d->now && d->deadline_ms > 0)
         return cli_fail(CLI_USAGE, "drain: give --now or --deadline, not both");
-    int rc = nodes_named_each(&d->args, drain_one, d);
+    int rc = nodes_named_each(&d->args, d->client, "drained", drain_one, d);
     if (rc == CLI_DONE && d->wait)
-        rc = nodes_named_each(&d->args, wait_one, d);
+        rc = nodes_named_each(&d->args, d->client, NULL, wait_one, d);
     return rc;
 }
 

@@ -140,9 +140,9 @@ static int read_days(struct request *q)
         return CLI_DONE;
     char *end = NULL;
     q->days = strtod(q->days_text, &end);
-    if (end == q->days_text || *end != '\0' || !(q->days > 0) || q->days > SCENARIO_DAYS_MAX)
-        return cli_fail(CLI_USAGE, "--days must be a number of days above 0, at most %d, not \"%s\"",
-                        SCENARIO_DAYS_MAX, q->days_text);
+    if (end == q->days_text || *end != '\0' || !(q->days >= SCENARIO_DAYS_MIN) || q->days > SCENARIO_DAYS_MAX)
+        return cli_fail(CLI_USAGE, "--days must be a number of days from %g to %d, not \"%s\"",
+                        SCENARIO_DAYS_MIN, SCENARIO_DAYS_MAX, q->days_text);
     return CLI_DONE;
 }
 

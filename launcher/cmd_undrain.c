@@ -23,7 +23,7 @@ static int undrain(const struct command *self, int argc, char **argv)
     if (rc != ARGS_GO)
         return rc;
     struct client *c = client_open(args.dir);
-    rc = nodes_named_each(&args, undrain_one, c);
+    rc = nodes_named_each(&args, c, "undrained", undrain_one, c);
     client_close(c);
     args_clear(&args);
     return rc;

@@ -44,7 +44,12 @@ struct reader {
     struct cluster_spec *spec;
     struct given *given;
     size_t n_given, given_room, nodes_room;
+    size_t n_expanded; /* names that host lists stood for so far */
 };
+
+/* A node is named once by its rack, once as drained and once as taken, and there are never more racks and pods than nodes; twice that is
+ * room enough. Without a limit a page of text could name billions. */
+#define NAMES_MAX ((size_t)8 * CLUSTER_NODES_MAX)
 
 /* ---- values ---- */
 
@@ -135,14 +140,31 @@ static void read_name(struct reader *r, const char *path, const struct tree_node
                  path, diag_quote(quoted, node->text));
 }
 
+/* Counts the names of all lists together; says once when they are too many, and from then on no list is read. */
+static void count_names(struct reader *r, const char *path, const struct tree_node *node,
+                        struct hostlist *list)
+{
+    r->n_expanded += list->n;
+    if (r->n_expanded <= NAMES_MAX)
+        return;
+    hostlist_clear(list);
+    diag_add(r->diag, node->at,
+             "%s: up to here the lists of this file stand for more than %zu names, and a cluster has at most "
+             "%d nodes; name each node, rack and pod once",
+             path, NAMES_MAX, CLUSTER_NODES_MAX);
+}
+
 /* The names of a host list; none when it is missing or wrong. */
 static void read_names(struct reader *r, const char *path, const struct tree_node *node, struct hostlist *out)
 {
     struct err err;
     *out = (struct hostlist){0};
-    if (node && need_word(r, path, node) == 0 &&
-        hostlist_expand(node->text, CLUSTER_NODES_MAX, out, &err) < 0)
+    if (!node || r->n_expanded > NAMES_MAX || need_word(r, path, node) < 0)
+        return;
+    if (hostlist_expand(node->text, CLUSTER_NODES_MAX, out, &err) < 0)
         refuse(r, path, node, &err);
+    else
+        count_names(r, path, node, out);
 }
 
 /* "section.key" into a buffer; no word of the table has more than 31 bytes. Returns it. */

@@ -8,7 +8,7 @@
 #include "common/mem.h"
 #include "schema/scenario_read.h"
 
-/* ---- overrides: "checkpoint.every=1h", "jobs.0.step=2s" ---- */
+/* ---- overrides: "checkpoint.every=1h", "jobs.0.step=2s", "sweep.checkpoint.every=[1h, 2h]" ---- */
 
 /* The value under the word in a mapping (made when it is not there) or the element of that number; NULL when there is none. */
 static struct tree_node **enter(struct tree_node *node, const char *word, struct mark at)
@@ -41,12 +41,14 @@ static void apply_set(struct tree_node *root, const char *set, struct diag *d)
     }
     char *path = str_printf("%.*s", (int)(equals - set), set), *word = path;
     struct tree_node **to = &root;
+    bool is_key = false;
     while (to && word) {
-        char *dot = strchr(word, '.');
+        char *dot = is_key ? NULL : strchr(word, '.');
         if (dot)
             *dot = '\0';
         to = enter(*to, word, at);
         word = dot ? dot + 1 : NULL;
+        is_key = is_key || (dot && strcmp(path, "sweep") == 0); /* its fields have dots in their names */
     }
     struct tree_node *value = to ? tree_parse(equals + 1, strlen(equals + 1), set, d) : NULL;
     if (!to)

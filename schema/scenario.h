@@ -10,6 +10,7 @@
 
 #define SCENARIO_JOBS_MAX   256    /* entries of jobs: */
 #define SCENARIO_COUNT_MAX  100000 /* jobs of one entry */
+#define SCENARIO_DAYS_MIN   0.001  /* 86.4 s */
 #define SCENARIO_DAYS_MAX   3650
 #define SCENARIO_SWEEPS_MAX 4
 #define SCENARIO_VALUES_MAX 32

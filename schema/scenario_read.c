@@ -88,6 +88,35 @@ int scenario_read_time(const struct scenario_field *f, const struct tree_node *n
     return err_set(err, "must be a duration such as 4h, {exponential: 4h} or {lognormal: 4h, sigma: 1}");
 }
 
+static int read_days(const struct scenario_field *f, const struct tree_node *node, void *at, struct err *err)
+{
+    (void)f;
+    if (need_word(node, err) < 0)
+        return -1;
+    if (scalar_real(node->text, SCENARIO_DAYS_MIN, SCENARIO_DAYS_MAX, at, NULL) == 0)
+        return 0;
+    char quoted[DIAG_QUOTE_SIZE];
+    return err_set(err, "must be a number of days from %g to %d, not %s", SCENARIO_DAYS_MIN,
+                   SCENARIO_DAYS_MAX, diag_quote(quoted, node->text));
+}
+
+/* spares: auto or a number of nodes for each job. */
+static int read_spares(const struct scenario_field *f, const struct tree_node *node, void *at,
+                       struct err *err)
+{
+    if (need_word(node, err) < 0)
+        return -1;
+    if (strcmp(node->text, "auto") == 0) {
+        *(int64_t *)at = JOB_SPARES_AUTO;
+        return 0;
+    }
+    if (scalar_int(node->text, f->min, f->max, at, NULL) == 0)
+        return 0;
+    char quoted[DIAG_QUOTE_SIZE];
+    return err_set(err, "must be auto or a number of nodes from %lld to %lld, not %s", (long long)f->min,
+                   (long long)f->max, diag_quote(quoted, node->text));
+}
+
 /* every: 30m, 500 (steps) or never. */
 static int read_every(const struct scenario_field *f, const struct tree_node *node, void *at, struct err *err)
 {
@@ -156,9 +185,32 @@ static const struct scenario_field checkpoint_fields[] = {
     {"overlap", scenario_read_bool, NULL, offsetof(struct scenario_checkpoint, overlap), 0, 0},
 };
 
+static bool says(const struct tree_node *node, const char *key)
+{
+    return node->kind == TREE_MAPPING && tree_find(node, key);
+}
+
+/* What a checkpoint: section gives must fit together; where it says nothing of stall and overlap, they are what they were. */
+static void read_checkpoint(struct scenario_reader *r, const struct tree_node *node,
+                            struct scenario_checkpoint *c)
+{
+    size_t before = diag_count(r->diag);
+    scenario_read_section(r, node, "checkpoint", checkpoint_fields, COUNT(checkpoint_fields), c);
+    if (diag_count(r->diag) > before)
+        return;
+    struct mark at = says(node, "stall") ? node->items[tree_find(node, "stall")]->at : node->at;
+    if (says(node, "stall") && c->stall_ms > 0 && !c->overlap)
+        diag_add(r->diag, at,
+                 "checkpoint.stall: only with overlap: true; without it training waits for the whole cost");
+    else if (c->overlap && c->stall_ms > c->cost_ms)
+        diag_add(r->diag, at,
+                 "checkpoint.stall: training cannot wait longer than the cost of the checkpoint");
+}
+
 static void walk_checkpoint(struct scenario_reader *r, const struct tree_node *node)
 {
-    scenario_read_section(r, node, "checkpoint", checkpoint_fields, COUNT(checkpoint_fields), &r->common);
+    read_checkpoint(r, node, &r->common);
+    r->says_every = says(node, "every");
 }
 
 #define TIMING(k, member, most)                                                                              \
@@ -197,9 +249,27 @@ static void complain_file(struct scenario_reader *r, struct mark at, const struc
 struct job_entry {
     struct scenario_reader *r;
     struct scenario_job job;
-    int64_t steps, spares;
-    bool has_work;
+    int64_t spares;
+    bool says_every;     /* its own checkpoint: has an interval */
+    bool job_says_every; /* its job file has one */
 };
+
+/* Has a job file an interval of its own, or would that be the default? */
+static bool job_says_every(const struct tree_node *job)
+{
+    size_t i = job && job->kind == TREE_MAPPING ? tree_find(job, "checkpoint") : 0;
+    return i && says(job->items[i], "every");
+}
+
+static bool text_says_every(const char *text, size_t len)
+{
+    struct diag *d = diag_new("");
+    struct tree_node *root = tree_parse(text, len, NULL, d);
+    bool is_said = job_says_every(root);
+    tree_free(root);
+    diag_free(d);
+    return is_said;
+}
 
 static int read_job_file(const struct scenario_field *f, const struct tree_node *node, void *at,
                          struct err *err)
@@ -217,6 +287,7 @@ static int read_job_file(const struct scenario_field *f, const struct tree_node 
     int rc = text ? job_spec_parse_plan(text, len, path, NULL, 0, &e->job.spec, d) : -1;
     if (text && rc < 0)
         err_set(err, "%s", d->text[0]);
+    e->job_says_every = rc == 0 && text_says_every(text, len);
     free(d);
     free(text);
     free(path);
@@ -231,6 +302,7 @@ static int read_job_inline(const struct scenario_field *f, const struct tree_nod
     struct job_entry *e = at;
     job_spec_free(e->job.spec);
     e->job.spec = job_spec_from_tree(node, true, e->r->diag);
+    e->job_says_every = job_says_every(node);
     return 0; /* what is wrong in it has its own places */
 }
 
@@ -256,8 +328,8 @@ static int read_job_checkpoint(const struct scenario_field *f, const struct tree
     (void)f;
     (void)err;
     struct job_entry *e = at;
-    scenario_read_section(e->r, node, "checkpoint", checkpoint_fields, COUNT(checkpoint_fields),
-                          &e->job.checkpoint);
+    read_checkpoint(e->r, node, &e->job.checkpoint);
+    e->says_every = says(node, "every");
     return 0;
 }
 
@@ -274,18 +346,19 @@ static const struct scenario_field job_fields_of_entry[] = {
     ENTRY("work", scenario_read_time, job.work, 1, YEARS_MS),
     ENTRY("load", scenario_read_duration, job.load_ms, 0, DAY_MS),
     ENTRY("count", scenario_read_int, job.count, 1, SCENARIO_COUNT_MAX),
-    ENTRY("spares", scenario_read_int, spares, 0, CLUSTER_NODES_MAX),
+    ENTRY("spares", read_spares, spares, 0, CLUSTER_NODES_MAX),
 };
 
-static void check_job(struct scenario_reader *r, const struct job_entry *e, struct mark at)
+static void check_job(struct scenario_reader *r, const struct job_entry *e, const struct tree_node *node)
 {
     const struct job_spec *spec = e->job.spec;
+    struct mark at = node->at;
     if (!spec)
         return;
-    if (!spec->is_train && e->job.step_ms == 0)
+    if (!spec->is_train && !says(node, "step"))
         diag_add(r->diag, at, "job %s: step is missing: how long one training step of its program takes",
                  spec->name);
-    if (!spec->is_train && e->job.work.ms == 0)
+    if (!spec->is_train && !says(node, "work"))
         diag_add(r->diag, at, "job %s: work is missing: how long it trains when nothing goes wrong",
                  spec->name);
 }
@@ -296,6 +369,10 @@ static void finish_job(struct job_entry *e)
     struct scenario_checkpoint *c = &e->job.checkpoint;
     if (!c->overlap)
         c->stall_ms = c->cost_ms;
+    if (e->job_says_every && !e->says_every && !e->r->says_every) { /* what the scenario says goes before */
+        c->every_ms = 0;
+        c->every_steps = e->job.spec ? e->job.spec->checkpoint.every : 0;
+    }
     if (e->job.spec && e->spares != SCENARIO_SPARES_JOB)
         e->job.spec->placement.spares = e->spares;
     if (e->job.count == 0)
@@ -311,7 +388,7 @@ static void walk_job(struct scenario_reader *r, const struct tree_node *node)
     scenario_read_section(r, node, "jobs[]", job_fields_of_entry, COUNT(job_fields_of_entry), &e);
     if (!e.job.spec && diag_count(r->diag) == before)
         diag_add(r->diag, node->at, "a job needs file: (a job file) or spec: (what a job file says)");
-    check_job(r, &e, node->at);
+    check_job(r, &e, node);
     finish_job(&e);
     r->s->jobs[r->s->n_jobs++] = e.job;
 }
@@ -413,7 +490,7 @@ static void walk_load(struct scenario_reader *r, const struct tree_node *node)
 
 static void walk_spares(struct scenario_reader *r, const struct tree_node *node)
 {
-    const struct scenario_field f = {.key = "spares", .read = scenario_read_int, .max = CLUSTER_NODES_MAX};
+    const struct scenario_field f = {.key = "spares", .read = read_spares, .max = CLUSTER_NODES_MAX};
     read_row(r, node, "", &f, &r->spares);
 }
 
@@ -424,7 +501,7 @@ static void walk_spares(struct scenario_reader *r, const struct tree_node *node)
 /* In the order in which they are read: jobs and failures need what stands before. */
 static const struct scenario_field top_fields[] = {
     TOP("name", scenario_read_text, name, 1, 200),
-    TOP("days", scenario_read_real, days, 0, SCENARIO_DAYS_MAX),
+    TOP("days", read_days, days, 0, 0),
     TOP("seed", scenario_read_int, seed, 0, INT64_MAX),
     {.key = "cluster", .walk = walk_cluster},
     {.key = "timing", .walk = walk_timing},
@@ -464,9 +541,6 @@ static void read_known(struct scenario_reader *r, const struct tree_node *root, 
 static void complain_missing(struct scenario_reader *r, const struct tree_node *root)
 {
     struct mark top = {1, 1, NULL};
-    size_t days = tree_find(root, "days");
-    if (days && r->s->days <= 0)
-        diag_add(r->diag, root->items[days]->at, "days: must be above 0");
     if (!tree_find(root, "cluster"))
         diag_add(r->diag, top, "cluster is missing: the name of a cluster file, or what is in one");
     if (!tree_find(root, "jobs"))

@@ -11,6 +11,7 @@ struct scenario_reader {
     struct diag *diag;
     const char *file;                  /* names in it are relative to its folder */
     struct scenario_checkpoint common; /* what top-level checkpoint:, load: and spares: say for every job */
+    bool says_every;                   /* common.every_ms and every_steps are from the file, not a default */
     int64_t load_ms, spares;           /* spares SCENARIO_SPARES_JOB = what the job file says */
     double node_days, device_days;     /* of one day of the cluster, for rates */
     double rack_days;

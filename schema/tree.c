@@ -4,6 +4,7 @@
  * The first thing that makes the rest doubtful ends the reading; a key that is there twice does not (the first one counts). */
 #include "schema/tree.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,6 +147,60 @@ static size_t tab_in_indentation(const struct builder *b, size_t line)
     return SIZE_MAX;
 }
 
+static size_t offset_of_mark(const struct builder *b, yaml_mark_t at)
+{
+    size_t i = 0;
+    for (size_t line = 0; line < at.line && i < b->len; i++)
+        line += b->text[i] == '\n';
+    for (size_t column = 0; column < at.column && i < b->len; column++)
+        do
+            i++;
+        while (i < b->len && ((unsigned char)b->text[i] & 0xc0) == 0x80);
+    return i;
+}
+
+static bool is_name_byte(char c)
+{
+    return isalnum((unsigned char)c) || c == '.' || c == '-' || c == '_';
+}
+
+/* Within {…} and […] a plain word ends before a bracket, so r[1-2] must be quoted. Returns true, and that word, when the bracket is what
+ * libyaml stumbled over. */
+static bool bracket_word(const struct builder *b, yaml_mark_t at, char word[DIAG_QUOTE_SIZE])
+{
+    size_t bracket = offset_of_mark(b, at), begin = bracket, end = bracket;
+    bool within = false, closed = false;
+    if (bracket >= b->len || b->text[bracket] != '[')
+        return false;
+    while (begin > 0 && is_name_byte(b->text[begin - 1]))
+        begin--;
+    for (; end < b->len && b->text[end] && (is_name_byte(b->text[end]) || strchr("[],", b->text[end]));
+         end++) {
+        if (!within && strchr("],", b->text[end]))
+            break;
+        within = b->text[end] == '[' || (within && b->text[end] != ']');
+        closed |= b->text[end] == ']';
+    }
+    (void)snprintf(word, DIAG_QUOTE_SIZE, "%.*s", (int)(end - begin), b->text + begin);
+    return closed && begin < bracket;
+}
+
+static void report_syntax(struct builder *b, struct mark at)
+{
+    const yaml_parser_t *p = &b->parser;
+    char word[DIAG_QUOTE_SIZE], quoted[DIAG_QUOTE_SIZE];
+    const char *problem = p->problem ? p->problem : "out of memory";
+    if (p->context && bracket_word(b, p->problem_mark, word))
+        diag_add(b->diag, at,
+                 "brackets within {…} or […] begin a list; put the name in quotes: %s (not YAML: %s)",
+                 diag_quote(quoted, word), problem);
+    else if (p->context)
+        diag_add(b->diag, at, "not YAML: %s, %s that begins in line %zu", problem, p->context,
+                 p->context_mark.line + 1);
+    else
+        diag_add(b->diag, at, "not YAML: %s", problem);
+}
+
 static void report_problem(struct builder *b)
 {
     const yaml_parser_t *p = &b->parser;
@@ -161,12 +216,7 @@ static void report_problem(struct builder *b)
                  "tab in the indentation; YAML allows only spaces there, so replace each tab by spaces");
         return;
     }
-    const char *problem = p->problem ? p->problem : "out of memory";
-    if (p->context)
-        diag_add(b->diag, at, "not YAML: %s, %s that begins in line %zu", problem, p->context,
-                 p->context_mark.line + 1);
-    else
-        diag_add(b->diag, at, "not YAML: %s", problem);
+    report_syntax(b, at);
 }
 
 static int next_event(struct builder *b, yaml_event_t *event)

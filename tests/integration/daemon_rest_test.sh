@@ -49,6 +49,7 @@ GET /v1/jobs/99|| 404 \{"error":"there is no job 99
 GET /v1/jobs/0|| 404
 GET /v1/jobs/-1|| 404
 GET /v1/jobs/1x|| 404
+GET /v1/jobs/1%00/why|| 400 .*the address is not understood
 GET /v1/jobs/99999999999999999999999|| 404
 GET /v1/jobs/1?rev=x|| 400 .*rev is ..x..; it must be a whole number
 GET /v1/jobs/1?rev=1&wait=-5|| 400 .*wait

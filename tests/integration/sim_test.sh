@@ -44,5 +44,5 @@ fails "a plot of many" 2 "svg draws one run" belay sim small.yaml --seeds 2 --sv
 fails "a plot that cannot be written" 2 "nowhere/x.svg cannot be written" belay sim small.yaml --svg nowhere/x.svg
 fails "a file that is not there" 2 "^missing.yaml:1:1: .*missing.yaml" belay sim missing.yaml
 fails "a wrong field" 2 "^--set checkpoint.evry=1h: unknown field \"evry\" in checkpoint; did you mean \"every\"" belay sim small.yaml --set checkpoint.evry=1h
-fails "no days at all" 2 "days must be a number of days above 0" belay sim small.yaml --days 0
+fails "no days at all" 2 "days must be a number of days from 0.001 to 3650" belay sim small.yaml --days 0
 plan "$TAP_COUNT"

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/mem.h"
 #include "schema/cluster.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
@@ -288,6 +289,15 @@ static const struct {
      "make them a multiple of 2, or give the racks one by one"},
     {PODS "taken: {m: 1}\n", "c.yaml:2:9: taken: no pod of this file has a node m"},
     {PODS "taken: {n: 2}\n", "c.yaml:2:9: taken: node n has 1 slot, so 2 cannot be in use"},
+    {PODS "drained: [n[1-2]]\n",
+     "c.yaml:2:12: brackets within {…} or […] begin a list; put the name in quotes: "
+     "\"n[1-2]\" (not YAML: did not find expected ',' or ']')"},
+    {PODS "taken: {é: 1, n[1-2,4]x[1,2]: x}\n",
+     "c.yaml:2:16: brackets within {…} or […] begin a list; put the name in quotes: \"n[1-2,4]x[1,2]\" (not "
+     "YAML: did not find expected ',' or '}')"},
+    {PODS "taken: {n: 1 2: 3}\n",
+     "c.yaml:2:15: not YAML: did not find expected ',' or '}', while parsing a flow "
+     "mapping that begins in line 2"},
     {PODS "taken: {n: x}\n", "c.yaml:2:12: taken: must be a whole number from 0 to 1024, not \"x\""},
     {PODS "taken: [n]\n", "c.yaml:2:8: taken: must be a mapping such as {\"gpu[1-4]\": 8}, not a list"},
     {PODS "drained: \"m[1-2]\"\n", "c.yaml:2:10: drained: no pod of this file has a node m1"},
@@ -306,6 +316,27 @@ static void mistakes_have_a_place_and_a_sentence(void **state)
             fail_msg("expected %s\ngot %s", mistakes[i].why, diagnostics.text[0]);
         assert_null(spec);
     }
+}
+
+static void names_in_all_are_limited(void **state)
+{
+    (void)state;
+    struct cluster_spec *spec = NULL;
+    char *text = str_dup("devices: {type: cpu, per_node: 1}\n"
+                         "pods: [{name: p, racks: r, nodes: \"n[1-65536]\"}]\ndrained: [\"n[1-65536]\"");
+    for (int i = 0; i < 10; i++) {
+        char *longer = str_printf("%s, \"n[1-65536]\"", text);
+        free(text);
+        text = longer;
+    }
+    char *whole = str_printf("%s]\n", text);
+    assert_int_equal(cluster_spec_parse(whole, strlen(whole), "c.yaml", &spec, &diagnostics), -1);
+    assert_int_equal(diagnostics.count, 1);
+    assert_string_equal(diagnostics.text[0],
+                        "c.yaml:3:95: drained: up to here the lists of this file stand for more than 524288 "
+                        "names, and a cluster has at most 65536 nodes; name each node, rack and pod once");
+    free(whole);
+    free(text);
 }
 
 static void a_missing_file_is_named(void **state)
@@ -358,6 +389,7 @@ int main(void)
         cmocka_unit_test(links_are_read),
         cmocka_unit_test(wider_defaults_give_way),
         cmocka_unit_test(mistakes_have_a_place_and_a_sentence),
+        cmocka_unit_test(names_in_all_are_limited),
         cmocka_unit_test(a_missing_file_is_named),
         cmocka_unit_test(a_spec_of_ones_own_can_be_searched),
         cmocka_unit_test(names_compare_by_their_numbers),

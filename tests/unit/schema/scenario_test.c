@@ -137,6 +137,58 @@ static void test_sets(void **state)
     scenario_free(s);
 }
 
+static void test_sets_of_sweeps(void **state)
+{
+    (void)state;
+    const char *const sets[] = {"sweep.checkpoint.every=[1h, 2h]", "sweep.jobs.0.step=[1s]"};
+    char said[512];
+    struct scenario *s = parse(CLUSTER JOBS "sweep: {checkpoint.every: [5m]}\n", sets, 2, said, sizeof(said));
+    assert_string_equal(said, "");
+    assert_int_equal(s->n_sweeps, 2);
+    assert_int_equal(s->sweeps[0].n_values, 2);
+    assert_string_equal(s->sweeps[0].values[1], "2h");
+    assert_string_equal(s->sweeps[1].key, "jobs.0.step");
+    scenario_free(s);
+}
+
+/* The interval of a job: what its entry says, else the scenario, else its job file, else 30 minutes. */
+static void test_whose_interval(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *common, *spec, *entry;
+        int64_t steps, ms;
+    } rows[] = {
+        {"{cost: 1s}", "{directory: d}", "{cost: 2s}", 0, 1800000},
+        {"{cost: 1s}", "{directory: d, every: 7}", "{cost: 2s}", 7, 0},
+        {"{every: 10m}", "{directory: d, every: 7}", "{cost: 2s}", 0, 600000},
+        {"{every: 10m}", "{directory: d, every: 7}", "{every: 9}", 9, 0},
+        {"{cost: 1s}", "{directory: d, every: 7}", "{every: never}", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char *yaml =
+            str_printf(CLUSTER "checkpoint: %s\njobs: [{spec: {name: a, run: {command: [x], ranks: 8}, "
+                               "checkpoint: %s}, step: 2s, work: 1d, checkpoint: %s}]\n",
+                       rows[i].common, rows[i].spec, rows[i].entry);
+        struct scenario *s = read(yaml);
+        assert_int_equal(s->jobs[0].checkpoint.every_steps, rows[i].steps);
+        assert_int_equal(s->jobs[0].checkpoint.every_ms, rows[i].ms);
+        scenario_free(s);
+        free(yaml);
+    }
+}
+
+static void test_spares_auto(void **state)
+{
+    (void)state;
+    struct scenario *s =
+        read(CLUSTER "spares: auto\njobs: [" JOB ", {spares: 2, spec: {name: a, run: {command: "
+                     "[x], ranks: 8}}, step: 2s, work: 1d}]\n");
+    assert_int_equal(s->jobs[0].spec->placement.spares, JOB_SPARES_AUTO);
+    assert_int_equal(s->jobs[1].spec->placement.spares, 2);
+    scenario_free(s);
+}
+
 static void test_wrong(void **state)
 {
     (void)state;
@@ -147,8 +199,17 @@ static void test_wrong(void **state)
         {JOBS, NULL, "dir/s.yaml:1:1: cluster is missing"},
         {CLUSTER, NULL, "dir/s.yaml:1:1: jobs is missing"},
         {CLUSTER JOBS "dayz: 3\n", NULL, "3:1: unknown field \"dayz\"; did you mean \"days\"?"},
-        {CLUSTER JOBS "days: 0\n", NULL, "3:7: days: must be above 0"},
+        {CLUSTER JOBS "days: 0\n", NULL, "3:7: days: must be a number of days from 0.001 to 3650, not \"0\""},
+        {CLUSTER JOBS "days: 1e-12\n", NULL, "3:7: days: must be a number of days from 0.001"},
         {CLUSTER JOBS "days: x\n", NULL, "3:7: days: must be a number"},
+        {CLUSTER JOBS "spares: -1\n", NULL,
+         "3:9: spares: must be auto or a number of nodes from 0 to 65536, not \"-1\""},
+        {CLUSTER JOBS "checkpoint: {stall: 3s}\n", NULL, "3:21: checkpoint.stall: only with overlap: true"},
+        {CLUSTER JOBS "checkpoint: {cost: 3s, overlap: true, stall: 4s}\n", NULL,
+         "3:46: checkpoint.stall: training cannot wait longer than the cost"},
+        {CLUSTER "checkpoint: {cost: 9s, overlap: true, stall: 4s}\njobs: [{spec: {name: a, run: {command: "
+                 "[x], ranks: 8}}, step: 1s, work: 1d, checkpoint: {cost: 3s}}]\n",
+         NULL, "3:89: checkpoint.stall: training cannot wait longer"},
         {CLUSTER JOBS "checkpoint: {evry: 3m}\n", NULL,
          "3:14: unknown field \"evry\" in checkpoint; did you mean \"every\"?"},
         {CLUSTER JOBS "checkpoint: {every: soon}\n", NULL,
@@ -183,6 +244,7 @@ static void test_wrong(void **state)
         {CLUSTER JOBS, "checkpoint.evry=1s",
          "--set checkpoint.evry=1s: unknown field \"evry\" in checkpoint"},
         {CLUSTER JOBS, "spares", "--set spares: must be FIELD=VALUE"},
+        {CLUSTER JOBS, "jobs.0.step=0s", "--set jobs.0.step=0s: jobs[].step: must be a duration from 1ms"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char said[512];
@@ -195,9 +257,11 @@ static void test_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_own_before_common),
-        cmocka_unit_test(test_rates),    cmocka_unit_test(test_repairs_and_sweeps),
-        cmocka_unit_test(test_sets),     cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_own_before_common),
+        cmocka_unit_test(test_rates),          cmocka_unit_test(test_repairs_and_sweeps),
+        cmocka_unit_test(test_sets),           cmocka_unit_test(test_sets_of_sweeps),
+        cmocka_unit_test(test_whose_interval), cmocka_unit_test(test_spares_auto),
+        cmocka_unit_test(test_wrong),
     };
     return cmocka_run_group_tests_name("scenario", tests, NULL, NULL);
 }
