@@ -245,6 +245,8 @@ static int plan(const struct command *self, int argc, char **argv)
         ARGS_OPTION_TEXT("recompute", 0, &p.ask.recompute, "HOW", "none, selective or full"),
         ARGS_OPTION_TEXT("watts", 0, &p.ask.watts, "W",
                          "power of a device, for the energy (the maker's figure)"),
+        ARGS_OPTION_TEXT("mfu", 0, &p.ask.mfu, "SHARE",
+                         "say the days at this utilisation too, e.g. 0.5, by 6 x parameters x tokens"),
         ARGS_OPTION_TEXT("cluster", 0, &p.ask.cluster, "FILE",
                          "ask about the cluster of this file instead of the one that runs"),
         ARGS_OPTION_TEXT("svg", 0, &p.svg, "FILE", "draw the cluster and where the ranks would go"),

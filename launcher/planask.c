@@ -34,6 +34,15 @@ static int read_real(const char *option, const char *text, double most, const ch
     return CLI_DONE;
 }
 
+/* The numbers that go into the request as they are. */
+static int read_reals(const struct planask *ask, struct plan_request *out)
+{
+    int rc = read_real("tokens", ask->tokens, TOKENS_MAX, "300e9", &out->tokens);
+    if (rc == CLI_DONE)
+        rc = read_real("watts", ask->watts, WATTS_MAX, "700", &out->watts);
+    return rc == CLI_DONE ? read_real("mfu", ask->mfu, 1, "0.5", &out->mfu) : rc;
+}
+
 /* ---- a job made of options ---- */
 
 static int check_model(const char *model)
@@ -268,10 +277,9 @@ static int check_sets(const struct planask *ask)
 
 static int check_file_words(const struct planask *ask)
 {
-    bool size = ask->gpus != PLANASK_NOT_GIVEN || ask->global != PLANASK_NOT_GIVEN ||
-                ask->context != PLANASK_NOT_GIVEN;
-    bool mesh = mesh_given(ask) || ask->zero != PLANASK_NOT_GIVEN || ask->micro != PLANASK_NOT_GIVEN ||
-                ask->virtual_stages != PLANASK_NOT_GIVEN || ask->recompute;
+    bool size = ask->global != PLANASK_NOT_GIVEN || ask->context != PLANASK_NOT_GIVEN;
+    bool mesh = ask->gpus != PLANASK_NOT_GIVEN || mesh_given(ask) || ask->zero != PLANASK_NOT_GIVEN ||
+                ask->micro != PLANASK_NOT_GIVEN || ask->virtual_stages != PLANASK_NOT_GIVEN || ask->recompute;
     if (size || (mesh && !ask->search))
         return cli_fail(
             CLI_USAGE,
@@ -316,6 +324,10 @@ static int read_spec(const struct planask *ask, const struct plan_device *device
     if (!ask->file)
         return make_spec(ask, device, tokens, out);
     out->spec = out->file.spec;
+    if (ask->search && ask->gpus != PLANASK_NOT_GIVEN) {
+        out->spec->ranks = ask->gpus;
+        out->spec->dp = ask->gpus;
+    }
     return CLI_DONE;
 }
 
@@ -351,27 +363,26 @@ static int read_inputs(const struct planask *ask, struct planask_job *out)
 
 int planask_read(const struct planask *ask, struct planask_job *out)
 {
-    double tokens = 0, watts = 0;
+    struct plan_request reals = {.tokens = 0};
     const struct plan_device *device = NULL;
     *out = (struct planask_job){.choose_mesh = mesh_chosen(ask), .limits = limits_of(ask)};
     int rc = check_words(ask);
     if (rc == CLI_DONE)
-        rc = read_real("tokens", ask->tokens, TOKENS_MAX, "300e9", &tokens);
-    if (rc == CLI_DONE)
-        rc = read_real("watts", ask->watts, WATTS_MAX, "700", &watts);
+        rc = read_reals(ask, &reals);
     if (rc == CLI_DONE)
         rc = read_inputs(ask, out);
     if (rc == CLI_DONE)
         rc = read_device(ask, out, &device);
     if (rc == CLI_DONE)
-        rc = read_spec(ask, device, tokens, out);
+        rc = read_spec(ask, device, reals.tokens, out);
     if (rc != CLI_DONE) {
         planask_clear(out);
         return rc;
     }
     plan_request_init(out->spec, device, &out->request);
-    out->request.tokens = tokens;
-    out->request.watts = watts;
+    out->request.tokens = reals.tokens;
+    out->request.watts = reals.watts;
+    out->request.mfu = reals.mfu;
     if (out->cluster)
         plancluster_apply(out->cluster, &out->request);
     return CLI_DONE;

@@ -14,7 +14,7 @@
 struct planask {
     const char *file; /* or NULL */
     struct args_list sets;
-    const char *model, *gpu, *tokens, *watts, *recompute, *cluster;
+    const char *model, *gpu, *tokens, *watts, *mfu, *recompute, *cluster;
     bool search;                                                                    /* rank meshes */
     int64_t gpus, tp, pp, cp, dp, ep, zero, micro, global, context, virtual_stages; /* PLANASK_NOT_GIVEN */
 };

@@ -156,6 +156,8 @@ static json_t *cost_json(const struct plan_request *r, const struct plan *p)
     jsonx_set_real(o, "mfu_full_attention", p->mfu_full);
     jsonx_set_real(o, "hfu", p->hfu);
     jsonx_set_real(o, "days", p->days);
+    if (r->mfu > 0)
+        jsonx_set_real(o, "days_at_mfu", p->days_at_mfu);
     jsonx_set_real(o, "watts", p->watts);
     jsonx_set_real(o, "kwh", p->kwh);
     return o;

@@ -143,8 +143,8 @@ static void show_mesh(const struct plan_request *r, const struct plan *p)
     const struct job_train *t = &s->train;
     char a[FORMAT_SIZE];
     section("Mesh");
-    printf("  %lld ranks: tp %lld, pp %lld, cp %lld, dp %lld", (long long)s->ranks, (long long)s->tp,
-           (long long)s->pp, (long long)s->cp, (long long)s->dp);
+    printf("  %lld rank%s: tp %lld, pp %lld, cp %lld, dp %lld", (long long)s->ranks, s->ranks == 1 ? "" : "s",
+           (long long)s->tp, (long long)s->pp, (long long)s->cp, (long long)s->dp);
     if (s->ep > 1)
         printf(", ep %lld", (long long)s->ep);
     printf("; zero %lld, recompute %s", (long long)s->zero, recomputes[t->recompute]);
@@ -152,9 +152,10 @@ static void show_mesh(const struct plan_request *r, const struct plan *p)
         printf(", %s", schedules[s->pipeline]);
     if (s->virtual_stages > 1)
         printf(" with %lld virtual stages", (long long)s->virtual_stages);
-    printf("\n  batch %lld sequences (%s tokens) a step; micro-batch %lld, so %.0f micro-batch%s a replica\n",
-           (long long)t->batch_global, format_count(p->step_tokens, a), (long long)t->batch_micro,
-           p->micro_batches, p->micro_batches == 1 ? "" : "es");
+    printf(
+        "\n  batch %lld sequence%s (%s tokens) a step; micro-batch %lld, so %.0f micro-batch%s a replica\n",
+        (long long)t->batch_global, t->batch_global == 1 ? "" : "s", format_count(p->step_tokens, a),
+        (long long)t->batch_micro, p->micro_batches, p->micro_batches == 1 ? "" : "es");
 }
 
 /* ---- memory ---- */
@@ -253,6 +254,17 @@ static void show_step(const struct plan *p)
     printf("    %-34s %9s\n", "in all", seconds(p->step.total, a));
 }
 
+/* "52.3 MWh" */
+static const char *energy(double kwh, char out[FORMAT_SIZE])
+{
+    static const char *const units[] = {"kWh", "MWh", "GWh", "TWh"};
+    size_t u = 0;
+    for (; kwh >= 999.5 && u + 1 < COUNT(units); u++)
+        kwh /= 1000;
+    snprintf(out, FORMAT_SIZE, "%.3g %s", kwh, units[u]);
+    return out;
+}
+
 static void show_cost(const struct plan_request *r, const struct plan *p)
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE + 8], c[FORMAT_SIZE];
@@ -264,8 +276,10 @@ static void show_cost(const struct plan_request *r, const struct plan *p)
            r->spec->train.precision == PRECISION_BF16 ? "dense bf16" : "fp32");
     printf("    time         %s for %s in %s step%s\n", days(p->days, a), tokens(p->tokens, b),
            format_count(ceil(p->steps), c), p->steps > 1 ? "s" : "");
-    printf("    energy       %.3g %s at %.0f W a device\n", p->kwh < 1000 ? p->kwh : p->kwh / 1000,
-           p->kwh < 1000 ? "kWh" : "MWh", p->watts);
+    if (r->mfu > 0)
+        printf("    at MFU %-5s %s, by 6 x parameters x tokens\n", format_percent(r->mfu, b),
+               days(p->days_at_mfu, a));
+    printf("    energy       %s at %.0f W a device\n", energy(p->kwh, a), p->watts);
 }
 
 void planview_report(const struct plan_request *request, const struct plan *plan,

@@ -121,7 +121,8 @@ static void plan_memory(const struct plan_request *r, struct plan *p)
     p->fits = p->memory_device == 0 || p->memory.total <= p->memory_device;
 }
 
-/* At inference one replica serves: weights over its TP x PP devices, what the reserve leaves for keys and values. */
+/* At inference one replica serves: weights over its TP x PP devices, what the reserve leaves for keys and values. A head of these is on
+ * one rank of TP at least, so more ranks than heads have copies. */
 static void plan_inference(const struct plan_request *r, struct plan *p)
 {
     const struct job_model *m = &r->spec->train.model;
@@ -129,7 +130,8 @@ static void plan_inference(const struct plan_request *r, struct plan *p)
     double each = r->device->memory - p->memory.reserve;
     double room = each * (double)(r->spec->tp * r->spec->pp) - width * (double)p->params.total;
     p->kv_cache = memory_kv_cache(m, m->context, width);
-    p->kv_sequences = room > 0 ? (double)(int64_t)(room / p->kv_cache) : 0;
+    double copies = r->spec->tp > m->kv_heads ? (double)r->spec->tp / (double)m->kv_heads : 1;
+    p->kv_sequences = room > 0 ? (double)(int64_t)(room / (copies * p->kv_cache)) : 0;
 }
 
 static double axis_seconds(const struct plan_request *r, const struct fabric *f, enum axis axis,
@@ -177,6 +179,9 @@ static void plan_cost(const struct plan_request *r, struct plan *p)
     p->watts = r->watts > 0 ? r->watts : r->device->watts;
     seconds = p->tokens / p->tokens_per_s;
     p->days = seconds / SECONDS_PER_DAY;
+    if (r->mfu > 0)
+        p->days_at_mfu =
+            plan_days_at((double)p->params.active, p->tokens, (double)r->spec->ranks, r->device, r->mfu);
     p->kwh = seconds * p->watts * (double)r->spec->ranks / JOULES_PER_KWH;
 }
 

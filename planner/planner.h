@@ -26,6 +26,7 @@ struct plan_request {
         level[AXIS_COUNT]; /* smallest part that holds every group of the axis, as placement_cost says */
     double tokens;         /* of the whole training; 0 = those of the job's steps */
     double watts;          /* of one device; 0 = what its maker says */
+    double mfu;            /* 0, or one to say the days at, besides the predicted one */
 };
 
 /* Everything else as it is without a cluster: links and sizes of the device's own servers, ranks in order of the topology. spec and
@@ -50,7 +51,7 @@ struct plan {
     bool fits;
     bool unconfirmed;    /* plan_unconfirmed */
     double kv_cache;     /* bytes of one sequence at inference, over all devices */
-    double kv_sequences; /* that fit on one replica's TP x PP devices beside the weights */
+    double kv_sequences; /* that fit on one replica's TP x PP devices beside weights and reserve */
 
     struct traffic traffic; /* per rank and step */
     enum job_domain level[AXIS_COUNT];
@@ -67,6 +68,7 @@ struct plan {
     double tokens, steps; /* of the whole training */
     double total_flops;   /* model FLOPs of it */
     double days, kwh;     /* kwh: at `watts` a device */
+    double days_at_mfu;   /* plan_days_at the request's; 0 = none was given */
     double watts;         /* that counted */
 };
 

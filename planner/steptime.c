@@ -261,11 +261,29 @@ static double pipeline_seconds(const struct work *w)
     return w->spec->pp == 1 ? 0 : 2 * hops * (bytes / link.bytes_per_s + link.latency_s);
 }
 
-/* (pp-1)/(v m) of the passes (Narayanan et al., arXiv 2104.04473, section 2.2); ZB-H1 leaves a third (Qi et al., arXiv 2401.10241). */
+/* Of m micro-batches in groups of pp, the last group has `rest` of them: its pieces come around only after a whole turn of pp, so each of
+ * v-1 turns stands still for the pieces that are missing. */
+static double missing_pieces(const struct work *w)
+{
+    double pp = (double)w->spec->pp, rest = fmod(w->micro_batches, pp);
+    return rest > 0 ? (double)(w->spec->virtual_stages - 1) * (pp - rest) : 0;
+}
+
+/* Pieces of different size go at the pace of the largest. */
+static double uneven_pieces(const struct work *w)
+{
+    double layers = (double)params_stages(w->m->layers, w->spec->pp).mid, v = (double)w->spec->virtual_stages;
+    return v * ceil(layers / v) / layers;
+}
+
+/* (pp-1)/(v m) of the passes when m is a multiple of pp (Narayanan et al., arXiv 2104.04473, section 2.2). ZB-H1 leaves a third (Qi et al.,
+ * arXiv 2401.10241) when the pipeline can be filled; with less than pp micro-batches one has to go there and back all the same. */
 static double bubble_share(const struct work *w)
 {
-    double share = (double)(w->spec->pp - 1) / ((double)w->spec->virtual_stages * w->micro_batches);
-    return w->spec->pipeline == PIPELINE_ZERO_BUBBLE ? share / 3 : share;
+    double pp = (double)w->spec->pp, v = (double)w->spec->virtual_stages, m = w->micro_batches;
+    if (w->spec->pipeline == PIPELINE_ZERO_BUBBLE)
+        return fmax(pp - 1, pp == 1 ? 0 : 2 * pp - 1 - m) / (3 * v * m);
+    return (1 + (pp - 1 + missing_pieces(w)) / (v * m)) * uneven_pieces(w) - 1;
 }
 
 /* Gathers and scatters over all replicas are rings of as many hops (NCCL has no trees for them); in a node the switch makes them one. */

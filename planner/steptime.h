@@ -20,7 +20,7 @@ struct steptime {
     double optimizer;
     double jitter;       /* waiting for the slowest of all ranks */
     double total;        /* the sum */
-    double bubble_share; /* (pp-1)/(v x micro-batches), of the time in passes */
+    double bubble_share; /* of the time in passes */
 };
 
 /* Seconds of a step. level: of each axis; the fabric's device computes. The spec must be a training job. */

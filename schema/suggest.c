@@ -60,7 +60,7 @@ const char *suggest_nearest(const char *word, const char *const *words, size_t c
         size_t longest = len > len_known ? len : len_known;
         bool nearer =
             d < best || (d == best && nearest && !same(nearest[0], word[0]) && same(words[i][0], word[0]));
-        if (nearer && d <= (longest + 2) / 3) {
+        if (nearer && d <= (longest + 1) / 3) {
             best = d;
             nearest = words[i];
         }

@@ -115,6 +115,9 @@ like "standard input" "$(belay plan - <job.yaml | head -1)" '^llama with'
 exits "the devices of a file may be searched too" 0 belay plan job.yaml --gpu h100 --search -o json
 is "each mesh has all ranks" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); my %n = map { $_->{tp} * $_->{pp} * $_->{cp} * $_->{dp} => 1 } @$v; print join " ", keys %n' <out)" 16
 
+is "on as many as one likes" "$(belay plan job.yaml --gpu h100 --gpus 4 --search --tp 2 -o json | perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); my %n = map {; $_->{tp} . " " . $_->{tp} * $_->{pp} * $_->{cp} * $_->{dp} => 1 } @$v; print join ",", keys %n')" "2 4"
+like "the rule of thumb is said too" "$(belay plan --model llama3-70b --gpus 1024 --gpu h100 --tokens 15e12 --mfu 0.5)" '^ +at MFU 50.0% 145 days, by 6 x parameters x tokens$'
+
 # ---- a cluster file
 exits "links and sizes of a cluster file" 0 belay plan --model llama3-405b --gpus 16384 --tp 8 --pp 16 --virtual 8 --zero 1 --global 2048 --cluster "$ROOT/tests/topologies/llama3.yaml" -o json
 is "its devices, and DP over pods" "$(json .mesh.device <out) $(json .traffic.axes.4.level <out)" "h100 cluster"
@@ -133,6 +136,7 @@ fails "another GPU is no slip" 2 'no device called "v100"; known are' belay plan
 fails "one that is like none lists all" 2 'known are a100-40g, a100-80g, h100' belay plan --model llama3-8b --gpus 8 --gpu radeon-7
 fails "tokens that are none" 2 'such as 300e9' belay plan --model llama3-8b --gpus 8 --tokens many
 fails "watts that are none" 2 'up to 1e\+06, such as 700' belay plan --model llama3-8b --gpus 8 --watts 700W
+fails "an MFU above 1" 2 'up to 1, such as 0.5' belay plan --model llama3-8b --gpus 8 --mfu 50
 fails "tokens below 0" 2 'such as 300e9' belay plan --model llama3-8b --gpus 8 --tokens -1
 fails "a mesh that does not divide the GPUs" 2 '8 GPUs cannot be divided by tp x pp x cp = 3' belay plan --model llama3-8b --gpus 8 --tp 3
 fails "a mesh that is not the GPUs" 2 'tp x pp x cp x dp is 4, not --gpus 8' belay plan --model llama3-8b --gpus 8 --tp 2 --dp 2

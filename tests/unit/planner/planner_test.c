@@ -210,6 +210,92 @@ static void schedules_shorten_the_bubble(void **state)
     assert_true(pieces.memory.activations > plain.memory.activations);
 }
 
+/* Passes and bubble of tp 8, in units of one micro-batch's passes through one rank. */
+static void a_bubble_is_what_nobody_can_fill(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *parallel;
+        int64_t global;
+        double share;
+    } rows[] = {
+        {"preset: llama3-70b", "tp: 8, pp: 8", 32, 7.0 / 32},
+        {"preset: llama3-70b", "tp: 8, pp: 8", 2,
+         7.0 / 2}, /* less than the ranks: they wait for each other */
+        {"preset: llama3-70b", "tp: 8, pp: 8" VP(5), 32, 7.0 / (5 * 32)},
+        /* one micro-batch goes through all the model, however it is cut */
+        {"preset: llama3-70b", "tp: 8, pp: 8" VP(5), 1, 7},
+        {"preset: llama3-70b", "tp: 8, pp: 8" VP(5), 4, (7 + 4.0 * 4) / (5 * 4)},
+        /* the last 4 of 12 come around after a whole turn of 8 */
+        {"preset: llama3-70b", "tp: 8, pp: 8" VP(5), 12, (7 + 4.0 * 4) / (5 * 12)},
+        /* pieces of 4, 3 and 3 blocks go at the pace of 4 */
+        {"preset: llama3-70b", "tp: 8, pp: 8" VP(3), 32, (1 + 7.0 / (3 * 32)) * 1.2 - 1},
+        {"preset: llama3-70b", "tp: 8, pp: 8, schedule: zero-bubble", 8, 7.0 / (3 * 8)},
+        /* p forward, p back and a gradient of weights, each a third */
+        {"preset: llama3-70b", "tp: 8, pp: 8, schedule: zero-bubble", 1, 17.0 / 3 - 1},
+        {"preset: llama3-70b", "tp: 8, schedule: zero-bubble", 1, 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct plan p = plan_of(rows[i].model, rows[i].global, rows[i].parallel, "h100", 0);
+        if (fabs(p.step.bubble_share - rows[i].share) > 1e-9)
+            fail_msg("row %zu: %.6f instead of %.6f", i, p.step.bubble_share, rows[i].share);
+    }
+}
+
+/* 8 heads of keys and values are on each of 64 ranks once, so 8 times as a whole. */
+static void heads_that_are_copied_take_their_room(void **state)
+{
+    (void)state;
+    struct plan p = plan_of("preset: llama3-70b", 64, "tp: 64", "h100", 0);
+    double room = 64 * (80e9 - 3e9) - 2 * (double)p.params.total;
+    SAME(p.kv_sequences, floor(room / (8 * p.kv_cache)), 0);
+}
+
+static void days_at_an_mfu_are_those_of_the_formula(void **state)
+{
+    (void)state;
+    struct job_spec *spec = spec_of("preset: llama3-70b", 1024, 1, "tp: 8, dp: 128, zero: 1");
+    struct plan_request request;
+    struct plan plan;
+    struct err err;
+    plan_request_init(spec, device("h100"), &request);
+    request.tokens = 15e12;
+    request.mfu = 0.5;
+    assert_int_equal(plan_make(&request, &plan, &err), 0);
+    SAME(plan.days_at_mfu, 6 * 70553706496.0 * 15e12 / (1024 * 989e12 * 0.5) / 86400, 1e-9);
+    job_spec_free(spec);
+}
+
+static void the_least_change_that_helps_is_found(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *parallel, *gpu;
+        bool any;
+        int64_t zero;
+        enum job_recompute recompute;
+    } rows[] = {
+        {"preset: llama3-8b", "dp: 8, zero: 1", "h100", true, 2, RECOMPUTE_NONE},
+        {"preset: llama3-8b", "dp: 8, zero: 3", "a100-40g", true, 3, RECOMPUTE_FULL},
+        {"preset: llama3-405b", "dp: 8, zero: 1", "h100", false, 0, RECOMPUTE_NONE},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct job_spec *spec = spec_of(rows[i].model, 8, 1, rows[i].parallel);
+        struct plan_request request;
+        struct plan plan;
+        struct err err;
+        int64_t zero;
+        enum job_recompute how;
+        plan_request_init(spec, device(rows[i].gpu), &request);
+        assert_int_equal(plan_make(&request, &plan, &err), 0);
+        assert_false(plan.fits);
+        bool any = plan_remedy(&request, &plan, &zero, &how);
+        if (any != rows[i].any || (any && (zero != rows[i].zero || how != rows[i].recompute)))
+            fail_msg("row %zu: zero %d, recompute %d", i, (int)zero, (int)how);
+        job_spec_free(spec);
+    }
+}
+
 static void what_does_not_divide_is_refused(void **state)
 {
     (void)state;
@@ -280,6 +366,10 @@ int main(void)
         cmocka_unit_test(what_does_not_divide_is_refused),
         cmocka_unit_test(programs_of_others_have_no_plan),
         cmocka_unit_test(memory_of_every_stage_is_there),
+        cmocka_unit_test(a_bubble_is_what_nobody_can_fill),
+        cmocka_unit_test(heads_that_are_copied_take_their_room),
+        cmocka_unit_test(days_at_an_mfu_are_those_of_the_formula),
+        cmocka_unit_test(the_least_change_that_helps_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

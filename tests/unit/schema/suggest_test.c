@@ -34,6 +34,7 @@ static void nearest_word(void **state)
         {"lr", "lr"},
         {"im", "in"},
         {"onn", "on"},
+        {"nxxe", NULL}, /* half of the word is no slip */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *got = suggest_nearest(rows[i].word, words, sizeof words / sizeof words[0]);
