@@ -29,6 +29,8 @@ static int count_ranks(const struct planverdict *v, const struct cluster_spec *c
     json_array_foreach(v->verdict.placement, i, r)
     {
         int kind = kind_of(cluster, jsonx_str_or(r, "node", ""));
+        if (jsonx_int_or(r, "rank", 0) < 0) /* a spare */
+            continue;
         if (kind >= 0 && ranks[kind]++ == 0)
             kinds++;
     }

@@ -24,20 +24,26 @@ void fabric_default(const struct plan_device *device, struct fabric *out)
         out->links[level].bytes_per_s = in_node(level) ? device->nvlink : device->network;
 }
 
-/* Ranks from the first to the last of a group, when ranks are numbered TP fastest. */
+/* Replicas that share experts, where CP alone does not hold them all. They exchange far more than the ranks of a pipeline, so they stand
+ * together within each of these, as placement puts them. */
+static double sharing(const struct job_spec *spec)
+{
+    return spec->ep <= spec->cp ? 1 : ceil((double)spec->ep / (double)spec->cp);
+}
+
+/* Ranks from the first to the last of a group, when ranks are placed TP fastest, then CP, replicas that share experts, PP and DP. */
 static double span_of(const struct job_spec *spec, enum axis axis)
 {
-    double inner = (double)spec->tp, node = inner * (double)spec->cp, replica = node * (double)spec->pp;
+    double inner = (double)spec->tp, stage = inner * (double)spec->cp * sharing(spec);
     switch (axis) {
     case AXIS_TP:
         return inner;
     case AXIS_CP:
-        return node;
+        return inner * (double)spec->cp;
     case AXIS_PP:
-        return replica;
+        return stage * (double)spec->pp;
     case AXIS_EP:
-        return spec->ep <= spec->cp ? inner * (double)spec->ep
-                                    : replica * ceil((double)spec->ep / (double)spec->cp);
+        return spec->ep <= spec->cp ? inner * (double)spec->ep : stage;
     case AXIS_DP:
     case AXIS_COUNT:
         break;
@@ -66,11 +72,21 @@ static double group_size(const struct job_spec *spec, enum axis axis)
     return (double)size;
 }
 
+/* Members of DP within so many devices: those of one stage next to each other, then those of the next replicas. */
+static double replicas_inside(const struct job_spec *spec, double devices)
+{
+    double inner = (double)spec->tp, members = (double)spec->cp * sharing(spec);
+    double wholes = floor(devices / (inner * members * (double)spec->pp));
+    return wholes >= 1 ? members * wholes : fmin(members, floor(devices / inner));
+}
+
 double fabric_members(const struct job_spec *spec, enum axis axis, double devices)
 {
     double size = group_size(spec, axis);
     double stride = span_of(spec, axis) / size;
     double inside = floor(devices / (stride > 1 ? stride : 1));
+    if (axis == AXIS_DP && sharing(spec) > 1)
+        inside = replicas_inside(spec, devices);
     return inside < 1 ? 1 : inside < size ? inside : size;
 }
 

@@ -18,7 +18,8 @@ struct fabric {
  * devices in a rack and 3,072 in a pod (arXiv 2407.21783, section 3.3.1). */
 void fabric_default(const struct plan_device *device, struct fabric *out);
 
-/* The smallest domain that holds a whole group of each axis when ranks follow the topology, TP fastest, then CP, PP and DP. */
+/* The smallest domain that holds a whole group of each axis when ranks follow the topology, TP fastest, then CP, PP and DP. Replicas that
+ * share experts come before PP. */
 void fabric_levels(const struct job_spec *spec, const double devices[DOMAIN_COUNT],
                    enum job_domain level[AXIS_COUNT]);
 

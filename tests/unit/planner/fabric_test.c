@@ -29,7 +29,8 @@ static void axes_get_the_smallest_level_that_holds_them(void **state)
         {"tp: 8, cp: 2, dp: 2", DOMAIN_NODE, DOMAIN_RACK, DOMAIN_NODE, DOMAIN_RACK, DOMAIN_POD},
         {"dp: 8", DOMAIN_NODE, DOMAIN_NODE, DOMAIN_NODE, DOMAIN_NODE, DOMAIN_NODE},
         {"tp: 2, dp: 64, ep: 4", DOMAIN_NODE, DOMAIN_NODE, DOMAIN_NODE, DOMAIN_NODE, DOMAIN_POD},
-        {"tp: 2, pp: 4, dp: 64, ep: 4", DOMAIN_NODE, DOMAIN_NODE, DOMAIN_POD, DOMAIN_NODE, DOMAIN_POD},
+        {"tp: 2, pp: 4, dp: 64, ep: 4", DOMAIN_NODE, DOMAIN_NODE, DOMAIN_NODE, DOMAIN_POD, DOMAIN_POD},
+        {"pp: 2, cp: 2, dp: 8, ep: 8", DOMAIN_NODE, DOMAIN_NODE, DOMAIN_NODE, DOMAIN_RACK, DOMAIN_POD},
         {"tp: 16, dp: 2", DOMAIN_RACK, DOMAIN_RACK, DOMAIN_NODE, DOMAIN_RACK, DOMAIN_POD},
     };
     struct fabric f;
@@ -53,7 +54,8 @@ static void axes_get_the_smallest_level_that_holds_them(void **state)
 
 static double ring(const char *parallel, const struct fabric *f, enum axis axis, enum job_domain level)
 {
-    struct job_spec *spec = spec_of("preset: llama3-8b", 6144, 1, parallel);
+    const char *model = strstr(parallel, "ep:") ? "preset: llama3-8b, experts: 8" : "preset: llama3-8b";
+    struct job_spec *spec = spec_of(model, 6144, 1, parallel);
     double rate = fabric_ring(f, spec, axis, level).bytes_per_s;
     job_spec_free(spec);
     return rate;
@@ -72,6 +74,9 @@ static void members_share_the_way_out(void **state)
     NEAR(ring("dp: 64", &f, AXIS_DP, DOMAIN_POD), 8 * nic < nvlink ? 8 * nic : nvlink, 1e-12);
     NEAR(ring("tp: 8, dp: 64", &f, AXIS_DP, DOMAIN_POD), nic, 1e-12);
     NEAR(ring("tp: 4, dp: 64", &f, AXIS_DP, DOMAIN_POD), 2 * nic, 1e-12);
+    /* those that share experts stand together, the next ones behind the pipeline */
+    NEAR(ring("tp: 2, pp: 4, dp: 64, ep: 4", &f, AXIS_DP, DOMAIN_POD), 4 * nic, 1e-12);
+    NEAR(ring("pp: 2, dp: 64, ep: 2", &f, AXIS_DP, DOMAIN_POD), 4 * nic, 1e-12);
     NEAR(ring("tp: 8, pp: 16, dp: 128", &f, AXIS_DP, DOMAIN_CLUSTER), nic, 1e-12); /* 24 members in a pod */
     NEAR(ring("tp: 8, pp: 384, dp: 2", &f, AXIS_DP, DOMAIN_CLUSTER), nic / 7, 1e-12);
     NEAR(fabric_pairs(&f, DOMAIN_CLUSTER).bytes_per_s, nic / 7, 1e-12);
