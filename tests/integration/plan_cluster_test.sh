@@ -2,7 +2,7 @@
 # belay plan in a cluster, running or on paper: the sentence first, exit codes 0, 6 and 7, JSON, and the picture.
 . "$(dirname "$0")/../lib.sh"
 ROOT=$PWD
-plan 55
+plan 58
 cd "$SCRATCH" || exit 1
 
 exits() { # WHAT CODE COMMAND...: exit code; its output in out and err
@@ -89,6 +89,16 @@ is "a job whose memory does not fit" "$(head -1 out)" "It never fits: a device n
 like "and what would help" "$(cat out)" "to change +with zero 2 a device would need 68.4 GB"
 belay plan --model llama3-8b --gpus 8 --dp 8 --cluster "$tops/two-racks.yaml" -o json >out
 is "in JSON too" "$(json .verdict.verdict <out)" never
+
+# --- the transcripts of docs/cli.md
+repeats() { # COMMAND...: what it prints up to the first empty line stands in docs/cli.md
+  ok "docs/cli.md has what \"$*\" prints" \
+    perl -0777 -e 'my ($doc, $cmd, $out) = @ARGV; open my $f, "<", $doc; my $d = <$f>; exit(index($d, "\$ $cmd\n$out") < 0)' -- \
+    "$ROOT/docs/cli.md" "$*" "$(cd "$ROOT" && "$@" | sed '/^$/,$d')"
+}
+repeats belay plan examples/plan-llama3-70b.yaml --cluster tests/topologies/half-drained.yaml
+repeats belay plan --model llama3-70b --gpus 64 --gpu h100 --search --top 4
+repeats belay plan --model llama3-405b --gpus 16384 --gpu h100 --tp 8 --pp 16 --virtual 8 --zero 1 --global 2048 --tokens 15e12
 
 # --- which device
 exits "a job for CPUs" 0 belay plan "$ROOT/examples/llama.yaml" --cluster "$tops/half-drained.yaml" -o json
