@@ -44,6 +44,10 @@ struct loading {
     void *ctx;
     struct attempt_record *attempt; /* the one being filled */
     int64_t next_job, next_event;
+    struct world {
+        int64_t job, ranks;
+    } * worlds; /* of the jobs, by id: what the placements of their attempts must have */
+    size_t n_worlds, room;
 };
 
 static json_t *row_json(sqlite3_stmt *row, int at, struct err *err)
@@ -96,6 +100,13 @@ static int parse_spec(struct job_record *job, const char *yaml, struct err *err)
     return 0;
 }
 
+static void hand_over(struct loading *l, struct job_record *job)
+{
+    l->worlds = mem_one_more(l->worlds, l->n_worlds, &l->room, sizeof(*l->worlds));
+    l->worlds[l->n_worlds++] = (struct world){job->id, job->spec->ranks};
+    l->sink->job(l->ctx, job);
+}
+
 static int load_job(void *ctx, sqlite3_stmt *row, struct err *err)
 {
     struct loading *l = ctx;
@@ -108,7 +119,7 @@ static int load_job(void *ctx, sqlite3_stmt *row, struct err *err)
     if (rc != 0)
         job_clear(&job);
     else
-        l->sink->job(l->ctx, &job);
+        hand_over(l, &job);
     return rc;
 }
 
@@ -192,6 +203,29 @@ static int load_attempt_parts(struct loading *l, struct err *err)
     return rc;
 }
 
+static int by_job(const void *key, const void *item)
+{
+    int64_t a = *(const int64_t *)key, b = ((const struct world *)item)->job;
+    return a < b ? -1 : a > b;
+}
+
+/* The core relies on it: every rank of the job once, in order, each on a slot of a node. */
+static int check_placement(const struct loading *l, const struct attempt_record *a, struct err *err)
+{
+    const struct world *w =
+        l->n_worlds > 0 ? bsearch(&a->job, l->worlds, l->n_worlds, sizeof(*l->worlds), by_job) : NULL;
+    if (w && (int64_t)a->world != w->ranks)
+        return err_set(err, "its placement has %zu ranks, the job has %lld", a->world, (long long)w->ranks);
+    for (size_t i = 0; i < a->world + a->n_spares; i++) {
+        const struct placed_rank *p = i < a->world ? &a->placement[i] : &a->spares[i - a->world];
+        bool in_order = i < a->world ? p->rank == (int64_t)i : p->rank == -1;
+        if (!in_order || !p->node[0] || p->slot < 0 || p->slot >= LINK_RANKS_PER_NODE_MAX)
+            return err_set(err, "entry %zu of the placement cannot be: rank %lld on slot %lld of node \"%s\"",
+                           i, (long long)p->rank, (long long)p->slot, p->node);
+    }
+    return 0;
+}
+
 static void attempt_clear(struct attempt_record *a)
 {
     for (size_t i = 0; i < a->n_nodes; i++)
@@ -210,7 +244,7 @@ static int load_attempt(void *ctx, sqlite3_stmt *row, struct err *err)
     int rc = columns_read(row, &store_attempts, &a, err);
     int64_t newest = sqlite3_column_int64(row, (int)store_attempts.count);
     if (rc == 0 && (a.state != ATTEMPT_ENDED || a.number + ATTEMPTS_DETAILED > newest))
-        rc = load_attempt_parts(l, err);
+        rc = load_attempt_parts(l, err) != 0 ? -1 : check_placement(l, &a, err);
     l->attempt = NULL;
     if (rc == 0) {
         l->sink->attempt(l->ctx, &a);
@@ -259,17 +293,24 @@ static int load_attempts(struct loading *l, struct err *err)
     return each_record(l->store, &joined, " ORDER BY job, number", load_attempt, l, err);
 }
 
+static int load_all(struct loading *l, struct err *err)
+{
+    if (each_record(l->store, &store_nodes, " ORDER BY name", load_node, l, err) != 0 ||
+        load_jobs(l, err) != 0 || load_attempts(l, err) != 0 ||
+        each_record(l->store, &store_checkpoints_columns, " ORDER BY job, step", load_checkpoint, l, err) !=
+            0 ||
+        each_row(l->store, "SELECT name, value FROM meta", load_meta, l, err) != 0)
+        return -1;
+    l->sink->next_ids(l->ctx, l->next_job, l->next_event);
+    return 0;
+}
+
 int store_load(struct store *store, const struct store_sink *sink, void *ctx, struct err *err)
 {
     struct loading l = {.store = store, .sink = sink, .ctx = ctx, .next_job = 1, .next_event = 1};
-    if (each_record(store, &store_nodes, " ORDER BY name", load_node, &l, err) != 0 ||
-        load_jobs(&l, err) != 0 || load_attempts(&l, err) != 0 ||
-        each_record(store, &store_checkpoints_columns, " ORDER BY job, step", load_checkpoint, &l, err) !=
-            0 ||
-        each_row(store, "SELECT name, value FROM meta", load_meta, &l, err) != 0)
-        return -1;
-    sink->next_ids(ctx, l.next_job, l.next_event);
-    return 0;
+    int rc = load_all(&l, err);
+    free(l.worlds);
+    return rc;
 }
 
 /* ---- events and checkpoints on request ---- */

@@ -305,6 +305,18 @@ void attempt_stop(struct core *core, struct attempt *a, enum attempt_outcome out
     attempt_examine_later(core, a);
 }
 
+void attempt_preempt(struct core *core, struct attempt *a, const char *why)
+{
+    attempt_stop(core, a, OUTCOME_PREEMPTED, why);
+    if (a->r.state != ATTEMPT_STOPPING || a->r.outcome == OUTCOME_PREEMPTED)
+        return;
+    a->r.outcome = OUTCOME_PREEMPTED;
+    free(a->r.reason);
+    a->r.reason = str_dup(why);
+    mark_attempt(core, a);
+    mark_all_orders(core, a);
+}
+
 static enum attempt_outcome outcome_of(const struct attempt_facts *f)
 {
     bool superseded = f->fault_rank && f->fault_rank->code == 95; /* fenced off, which is nobody's error */

@@ -52,9 +52,9 @@ static void compute(struct backfill *b, const struct core *core)
 }
 
 /* The head still fits at its time with these slots taken. They stay taken then. */
-static bool leaves_room(struct backfill *b, const struct job *job, const struct seating *s)
+static bool leaves_room(struct backfill *b, const struct job_spec *spec, const struct seating *s)
 {
-    const struct job_spec *spec = job->r.spec, *head = b->head->r.spec;
+    const struct job_spec *head = b->head->r.spec;
     struct err ignored;
     struct placed_rank *room = mem_zero((size_t)head->ranks, sizeof(*room));
     placement_view_take(b->then, s->ranks, (size_t)spec->ranks, spec->memory);
@@ -79,30 +79,30 @@ static void say_wait(const struct backfill *b, const char *how, struct err *why)
 }
 
 /* Nobody's turn comes before, or it is over by then. */
-static bool ends_before(struct backfill *b, const struct core *core, const struct job *job)
+static bool ends_before(struct backfill *b, const struct core *core, int64_t ends_ms)
 {
-    if (!b->head || b->head == job)
+    if (!b->head)
         return true;
     if (!b->computed)
         compute(b, core);
-    return b->start_ms == INT64_MAX || holders_end_of(core, job) <= b->start_ms;
+    return b->start_ms == INT64_MAX || ends_ms <= b->start_ms;
 }
 
-bool backfill_bars(struct backfill *b, const struct core *core, const struct job *job, struct err *why)
+bool backfill_bars(struct backfill *b, const struct core *core, int64_t ends_ms, struct err *why)
 {
-    if (b->looks < LOOKS_MAX || ends_before(b, core, job))
+    if (b->looks < LOOKS_MAX || ends_before(b, core, ends_ms))
         return false;
     say_wait(b, "might", why);
     return true;
 }
 
-bool backfill_allows(struct backfill *b, const struct core *core, const struct job *job,
-                     const struct seating *seats, struct err *why)
+bool backfill_allows(struct backfill *b, const struct core *core, const struct job_spec *spec,
+                     int64_t ends_ms, const struct seating *seats, struct err *why)
 {
-    if (ends_before(b, core, job))
+    if (ends_before(b, core, ends_ms))
         return true;
     b->looks++;
-    if (leaves_room(b, job, seats))
+    if (leaves_room(b, spec, seats))
         return true;
     say_wait(b, "would fit, but", why);
     return false;

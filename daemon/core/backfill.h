@@ -25,12 +25,12 @@ struct backfill {
 /* This job waits for slots (in the order of the queue: the first one is the head). */
 void backfill_waits(struct backfill *b, struct core *core, struct job *job);
 
-/* May the job start now on these seats? If not, *why has a sentence. */
-bool backfill_allows(struct backfill *b, const struct core *core, const struct job *job,
-                     const struct seating *seats, struct err *why);
+/* May a job that ends at ends_ms (UTC, by its limit; INT64_MAX = it has none) start now on these seats? If not, *why has a sentence. */
+bool backfill_allows(struct backfill *b, const struct core *core, const struct job_spec *spec,
+                     int64_t ends_ms, const struct seating *seats, struct err *why);
 
 /* Known without looking where it would go: it may not start. False: it must be looked at. */
-bool backfill_bars(struct backfill *b, const struct core *core, const struct job *job, struct err *why);
+bool backfill_bars(struct backfill *b, const struct core *core, int64_t ends_ms, struct err *why);
 
 void backfill_clear(struct backfill *b);
 

@@ -6,6 +6,7 @@
 
 #include "common/mem.h"
 #include "daemon/core/core_private.h"
+#include "daemon/core/recovery.h"
 
 void core_config_defaults(struct core_config *config)
 {
@@ -83,6 +84,9 @@ void core_load_job(struct core *core, struct job_record *record)
 {
     struct job *job = job_add(core, record);
     job->high_checkpoint = -1;
+    int64_t left = job->r.not_before_ms - core->t.now_ms, most = 2 * RECOVERY_BACKOFF_MAX_MS;
+    if (left > 0) /* no more than a pause can be: the clock may have been set back */
+        job->pause_until_mono_ms = core->t.mono_ms + (left < most ? left : most);
     if (job->r.state == JOB_PENDING || job->r.state == JOB_RESTARTING || job->r.state == JOB_PREEMPTED)
         queue_add(core, job);
     job_rearm(core, job);

@@ -53,7 +53,8 @@ struct job {
     struct attempt *current; /* the one attempt not ended, or NULL */
     struct attempt *kept;    /* an ended attempt whose slots wait for the next one (keep.c), or NULL */
     int64_t keep_until_mono_ms;
-    struct avoided *avoided; /* nodes that could not prepare it */
+    int64_t pause_until_mono_ms; /* as r.not_before_ms, but no clock that is set moves it; 0 = none */
+    struct avoided *avoided;     /* nodes that could not prepare it */
     size_t n_avoided;
     char *directory;   /* absolute checkpoint directory, or NULL */
     int64_t high_step; /* newest step of any attempt since started_ms, -1 = none */
@@ -115,8 +116,8 @@ struct core {
     struct timers *timers;
     struct timer settle_timer;
     bool settled, loaded;
-    struct list queue; /* jobs that wait for slots, in order unless queue_dirty */
-    bool queue_dirty, schedule_dirty;
+    struct list queue; /* jobs that wait for slots, most urgent first; entries may be out of date */
+    bool schedule_dirty;
     uint64_t fit_version;  /* grows when slots may have become free */
     int64_t head_job;      /* the most urgent job that waits for slots, in the last round; 0 = none */
     uint64_t hold_version; /* grows when who is held back for it may have changed without more free slots */
@@ -161,6 +162,8 @@ void job_set_reason(struct core *core, struct job *job, const char *fmt, ...)
 void job_attempt_ended(struct core *core, struct job *job, struct attempt *attempt);
 void job_rearm(struct core *core, struct job *job);
 struct attempt *job_newest(const struct job *job);
+bool job_pauses(const struct core *core, const struct job *job); /* it waits for its next attempt's time */
+void job_pause(struct core *core, struct job *job, int64_t ms);  /* 0 = no longer */
 /* A wish of the user is under way that ends the current attempt. */
 bool job_stop_wanted(const struct job *job);
 
@@ -175,6 +178,8 @@ void attempt_examine_later(struct core *core, struct attempt *attempt);
 void attempt_examine(struct core *core, struct attempt *attempt);
 /* Begins to stop it (the sentence says why); nothing happens when it is stopping already. */
 void attempt_stop(struct core *core, struct attempt *attempt, enum attempt_outcome outcome, const char *why);
+/* Stops it because somebody wants its job placed again; one that is stopping already then ended for that. */
+void attempt_preempt(struct core *core, struct attempt *attempt, const char *why);
 bool attempt_kills(const struct attempt *attempt); /* SIGKILL at once instead of SIGTERM and grace */
 void attempt_check_deadline(struct core *core, struct attempt *attempt);
 
@@ -262,6 +267,7 @@ struct seating {
 };
 void queue_add(struct core *core, struct job *job);
 void queue_remove(struct core *core, struct job *job);
+bool job_waits_for_slots(const struct core *core, const struct job *job);
 void capacity_grew(struct core *core);
 void capacity_shrank(struct core *core); /* jobs that are held back for a head must be looked at again */
 void schedule(struct core *core);

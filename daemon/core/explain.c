@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "daemon/core/backfill.h"
 #include "daemon/core/core_private.h"
 #include "daemon/core/explain_private.h"
 
@@ -158,6 +159,31 @@ static void tell_start(const struct inquiry *q)
     v->cost = cost_json(&cost, q->spec);
 }
 
+/* It would fit, but delay a job that goes before it: then it waits all the same. */
+static bool must_wait(const struct inquiry *q)
+{
+    if (!q->core || !q->head)
+        return false;
+    struct backfill b = {.head = q->head};
+    struct seating seats = {.ranks = q->ranks};
+    struct err why;
+    size_t nodes = placement_nodes(q->ranks, (size_t)q->spec->ranks);
+    int64_t wanted = core_spares(q->config, q->spec, nodes);
+    if (wanted > 0) {
+        placement_view_take(q->view, q->ranks, (size_t)q->spec->ranks, q->spec->memory);
+        seats.spares = placement_spares(q->view, q->spec, q->ranks, wanted, &seats.n_spares);
+        placement_view_give(q->view, q->ranks, (size_t)q->spec->ranks, q->spec->memory);
+    }
+    bool waits = !backfill_allows(&b, q->core, q->spec, q->ends_ms, &seats, &why);
+    if (waits) {
+        q->out->kind = VERDICT_OTHER;
+        q->out->sentence = str_dup(why.text);
+    }
+    free(seats.spares);
+    backfill_clear(&b);
+    return waits;
+}
+
 static void inquire(struct inquiry *q)
 {
     struct placement_room now, usable, all;
@@ -175,7 +201,8 @@ static void inquire(struct inquiry *q)
     need_borders(q->spec, v);
     enum placement_result result = inquiry_ask(q, q->spec, &why);
     if (result == PLACEMENT_OK) {
-        tell_start(q);
+        if (!must_wait(q))
+            tell_start(q);
     } else {
         v->kind = result == PLACEMENT_NEVER      ? VERDICT_NEVER
                   : result == PLACEMENT_CAPACITY ? VERDICT_CAPACITY
@@ -210,25 +237,36 @@ static void close_inquiry(struct inquiry *q)
     placement_view_free(q->view);
 }
 
-static void note_ahead(struct verdict *v, const struct job *job)
+static bool more_urgent(const struct job *a, const struct job *b)
 {
-    if (v->ahead++ > 0)
+    if (a->r.spec->priority != b->r.spec->priority)
+        return a->r.spec->priority > b->r.spec->priority;
+    return a->r.submitted_ms != b->r.submitted_ms ? a->r.submitted_ms < b->r.submitted_ms : a->r.id < b->r.id;
+}
+
+static void note_ahead(struct inquiry *q, const struct core *core, struct job *job)
+{
+    struct verdict *v = q->out;
+    v->ahead++;
+    if (job_waits_for_slots(core, job) && (!q->head || more_urgent(job, q->head)))
+        q->head = job;
+    if (v->ahead > 1)
         return;
     v->ahead_job = job->r.id;
     v->ahead_name = str_dup(job->r.spec->name);
 }
 
 /* Jobs that wait for slots and go before it: of a higher priority, or of the same and submitted earlier. job NULL: it comes last. */
-static void count_ahead(const struct core *core, const struct job *job, int64_t priority, struct verdict *v)
+static void count_ahead(struct inquiry *q, const struct core *core, const struct job *job, int64_t priority)
 {
     for (size_t i = 0; i < core->jobs.count; i++) {
-        const struct job *other = core->jobs.items[i];
+        struct job *other = core->jobs.items[i];
         int64_t theirs = other->r.spec->priority;
         bool waits = other != job && other->waiting && !other->current && other->misfit != PLACEMENT_NEVER;
         bool earlier = !job || other->r.submitted_ms < job->r.submitted_ms ||
                        (other->r.submitted_ms == job->r.submitted_ms && other->r.id < job->r.id);
         if (waits && (theirs > priority || (theirs == priority && earlier)))
-            note_ahead(v, other);
+            note_ahead(q, core, other);
     }
 }
 
@@ -236,10 +274,11 @@ void explain_spec(struct core *core, struct core_time t, const struct job_spec *
                   struct verdict *out)
 {
     *out = (struct verdict){.sentence = NULL};
-    struct inquiry q = {.spec = spec, .out = out, .places = places, .config = &core->config};
+    struct inquiry q = {.spec = spec, .out = out, .places = places, .config = &core->config, .core = core};
     core->t = t;
     open_inquiry(&q, core, NULL);
-    count_ahead(core, NULL, spec->priority, out);
+    count_ahead(&q, core, NULL, spec->priority);
+    q.ends_ms = spec->limits.time_ms > 0 ? t.now_ms + spec->limits.time_ms : INT64_MAX;
     inquire(&q);
     close_inquiry(&q);
 }
@@ -255,7 +294,7 @@ static bool other_reason(const struct core *core, const struct job *job, struct 
 {
     bool waits = job->waiting && !job->current;
     const struct node *unheard = waits ? keep_unheard(core, job) : NULL;
-    if (waits && job->r.not_before_ms <= core->t.now_ms && !held_back(core, job) && !unheard)
+    if (waits && !job_pauses(core, job) && !held_back(core, job) && !unheard)
         return false;
     bool held = job->r.state == JOB_HELD;
     v->kind = held || waits ? VERDICT_OTHER : VERDICT_RUNS;
@@ -267,7 +306,7 @@ static bool other_reason(const struct core *core, const struct job *job, struct 
                 : str_printf("is %s: %s", job_state_name(job->r.state), job->r.reason);
     if (held)
         explain_add_change(v, str_printf("belay release %lld", (long long)job->r.id));
-    if (waits && job->r.not_before_ms > core->t.now_ms)
+    if (waits && job_pauses(core, job))
         v->starts_ms = job->r.not_before_ms;
     return true;
 }
@@ -281,11 +320,13 @@ int explain_job(struct core *core, struct core_time t, int64_t id, struct verdic
         return -1;
     if (other_reason(core, job, out))
         return 0;
-    struct inquiry q = {.spec = job->r.spec, .out = out, .config = &core->config};
+    struct inquiry q = {.spec = job->r.spec, .out = out, .config = &core->config, .core = core};
     size_t n_kept = 0;
     open_inquiry(&q, core, job);
-    count_ahead(core, job, job->r.spec->priority, out);
+    count_ahead(&q, core, job, job->r.spec->priority);
+    q.ends_ms = holders_end_of(core, job);
     if (job->kept) {
+        q.head = NULL; /* it goes first */
         struct placed_rank *kept = keep_list(core, job, &n_kept);
         placement_view_give(q.view, kept, n_kept, job->r.spec->memory);
         free(kept);

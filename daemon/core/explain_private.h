@@ -16,7 +16,10 @@ struct inquiry {
     struct placed_rank *ranks; /* room for spec->ranks */
     struct verdict *out;
     const struct core_config *config;
-    bool places; /* wanted: where each rank would go */
+    const struct core *core; /* NULL: a cluster on paper, where nobody waits */
+    struct job *head;        /* the most urgent of those that wait for slots and go before it, or NULL */
+    int64_t ends_ms;         /* when its time limit would end it; INT64_MAX = it has none */
+    bool places;             /* wanted: where each rank would go */
 };
 
 /* Could this spec (with at most as many ranks as q->spec) be placed in the view as it is? why may be NULL. */

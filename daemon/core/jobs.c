@@ -85,6 +85,17 @@ void job_free(struct job *job)
     free(job);
 }
 
+bool job_pauses(const struct core *core, const struct job *job)
+{
+    return job->pause_until_mono_ms > core->t.mono_ms;
+}
+
+void job_pause(struct core *core, struct job *job, int64_t ms)
+{
+    job->r.not_before_ms = ms > 0 ? core->t.now_ms + ms : 0;
+    job->pause_until_mono_ms = ms > 0 ? core->t.mono_ms + ms : 0;
+}
+
 struct attempt *job_newest(const struct job *job)
 {
     return job->n_attempts > 0 ? job->attempts[job->n_attempts - 1] : NULL;
@@ -122,8 +133,8 @@ void job_rearm(struct core *core, struct job *job)
             due = sooner(due, job->avoided[i].until_mono_ms);
         if (job->kept)
             due = sooner(due, job->keep_until_mono_ms);
-        if (job->waiting && job->r.not_before_ms > core->t.now_ms)
-            due = sooner(due, core_mono_of(core, job->r.not_before_ms));
+        if (job->waiting && job_pauses(core, job))
+            due = sooner(due, job->pause_until_mono_ms);
     }
     timers_set(core->timers, &job->timer, due);
 }
@@ -172,7 +183,7 @@ static void job_due(void *ctx, void *owner)
 static void finish(struct core *core, struct job *job)
 {
     job->r.ended_ms = core->t.now_ms;
-    job->r.not_before_ms = 0;
+    job_pause(core, job, 0);
     queue_remove(core, job);
     keep_end(core, job);
     if (job->directory && idmap_get(core->job_by_directory, job->directory) == job)
@@ -323,7 +334,7 @@ void job_attempt_ended(struct core *core, struct job *job, struct attempt *a)
         explain_retry(job, a, &f, &d, &why);
     else
         explain_end(job, a, &f, &d, &why);
-    job->r.not_before_ms = d.delay_ms > 0 ? core->t.now_ms + d.delay_ms : 0;
+    job_pause(core, job, d.delay_ms);
     count_restart(job, a, &d);
     if (again) {
         struct event_of of = of_job(job, "restarting");
@@ -351,7 +362,8 @@ static void begin_anew(struct core *core, struct job *job)
 {
     struct job_progress *p = &job->r.progress;
     job->r.cancel_requested = job->r.hold_requested = false;
-    job->r.started_ms = job->r.ended_ms = job->r.not_before_ms = job->r.productive_ms = 0;
+    job->r.started_ms = job->r.ended_ms = job->r.productive_ms = 0;
+    job_pause(core, job, 0);
     job->r.restarts = 0;
     job->r.lost = (struct lost_time){0};
     job->r.first_failure_rank = job->r.exit_code = -1;
@@ -376,15 +388,15 @@ static void obey(struct core *core, struct job *job, enum job_action action, con
         break;
     case JOB_DO_RELEASE:
         job->r.hold_requested = false;
-        job->r.not_before_ms = 0;
+        job_pause(core, job, 0);
         if (job->r.state == JOB_HELD)
             job_event(core, job, JOB_WAIT, why);
         break;
     case JOB_DO_REQUEUE:
-        job->r.not_before_ms = 0;
+        job_pause(core, job, 0);
         keep_end(core, job);
         if (job->current)
-            attempt_stop(core, job->current, OUTCOME_PREEMPTED, why);
+            attempt_preempt(core, job->current, why);
         job_event(core, job, JOB_WAIT, why);
         break;
     case JOB_DO_REVIVE:

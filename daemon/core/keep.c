@@ -35,12 +35,24 @@ void attempt_release(struct core *core, struct attempt *a)
     capacity_grew(core);
 }
 
+/* When its ranks last ran: attempts that nodes refused do not keep the slots any longer. */
+static int64_t idle_since(const struct job *job)
+{
+    int64_t since = 0;
+    for (size_t i = job->n_attempts; i > 0; i--) {
+        since = job->attempts[i - 1]->r.ended_ms;
+        if (job->attempts[i - 1]->r.running_ms > 0)
+            break;
+    }
+    return since;
+}
+
 /* Decides from the records alone. */
 static bool keeps(const struct core *core, const struct job *job, const struct attempt *ended)
 {
     enum attempt_outcome o = ended->r.outcome;
     return job->waiting && !job->current && o != OUTCOME_PREEMPTED && o != OUTCOME_CANCELLED &&
-           ended->r.placement && ended->r.ended_ms + core->config.keep_ms > core->t.now_ms;
+           ended->r.placement && idle_since(job) + core->config.keep_ms > core->t.now_ms;
 }
 
 void keep_slots(struct core *core, struct job *job, struct attempt *ended)
@@ -53,7 +65,8 @@ void keep_slots(struct core *core, struct job *job, struct attempt *ended)
     if (job->r.kept != ended->r.number)
         mark_job(core, job);
     job->r.kept = ended->r.number;
-    job->keep_until_mono_ms = core_mono_of(core, ended->r.ended_ms + core->config.keep_ms);
+    int64_t until = core_mono_of(core, idle_since(job)), now = core->t.mono_ms;
+    job->keep_until_mono_ms = (until < now ? until : now) + core->config.keep_ms;
     core->schedule_dirty = true;
     job_rearm(core, job);
 }

@@ -293,12 +293,28 @@ static void try_orders(struct pack *p, int top, int first, int at, const struct 
     }
 }
 
+static int64_t share_of(int64_t room, int64_t ranks, int64_t spares)
+{
+    return (int64_t)((double)room * (double)ranks / (double)(ranks + spares));
+}
+
+/* Spares are spread over the pods like the ranks: so each part leaves its share of them free, if the job fits so. */
+static void leave_for_spares(const struct pack *p, struct choose_part *parts, size_t n, int64_t need)
+{
+    int64_t sum = 0, ranks = p->spec->ranks, spares = p->spare_slots;
+    for (size_t i = 0; i < n; i++)
+        sum += share_of(parts[i].room, ranks, spares);
+    for (size_t i = 0; i < n && sum >= need; i++)
+        parts[i].room = share_of(parts[i].room, ranks, spares);
+}
+
 static void spread_top(struct pack *p, int top)
 {
     size_t n;
     int first = 0;
     int64_t width = p->blocks.size[top] / p->blocks.size[top - 1];
     struct choose_part *parts = parts_of(p, top, 0, &n);
+    leave_for_spares(p, parts, n, width);
     choose_parts(parts, n, width, CHOOSE_FEWEST, p->view->level[top - 1].kind < DOMAIN_POD);
     while (first < p->mesh->n && p->plan->level[p->order[first]] < top)
         first++;

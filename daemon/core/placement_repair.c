@@ -52,13 +52,20 @@ struct repair {
 
 /* ---- what stays ---- */
 
+/* It may have come back as another: with less memory, without its GPUs, with fewer slots. */
+static bool may_stay(const struct repair *r, int32_t node)
+{
+    const struct view_node *n = node >= 0 ? &r->view->nodes[node] : NULL;
+    if (!n || !n->usable || !view_counts(n, r->kind))
+        return false;
+    return n->memory == 0 || r->spec->memory == 0 || r->view->free_memory[node] >= r->spec->memory;
+}
+
 static void keep(struct repair *r, const struct placed_rank *old)
 {
-    view_find_all(r->view, old, r->spec->ranks, r->node_of);
     for (int64_t i = 0; i < r->spec->ranks; i++) {
         int32_t node = r->node_of[i];
-        if (node >= 0 && r->view->nodes[node].usable &&
-            view_take(r->view, (size_t)node, old[i].slot, r->spec->memory))
+        if (may_stay(r, node) && view_take(r->view, (size_t)node, old[i].slot, r->spec->memory))
             continue;
         r->node_of[i] = -1;
         r->n_moved++;
@@ -370,21 +377,32 @@ static enum view_kind kind_of(const struct repair *r, const struct placed_rank *
     if (r->spec->device != DEVICE_AUTO)
         return r->spec->device == DEVICE_CPU ? KIND_ANY : KIND_GPU;
     for (int64_t i = 0; i < r->spec->ranks; i++)
-        if (r->node_of[i] >= 0)
+        if (r->node_of[i] >= 0 && r->view->nodes[r->node_of[i]].usable)
             return r->view->nodes[r->node_of[i]].gpu ? KIND_GPU : KIND_CPU;
     int64_t node = view_find(r->view, old[0].node);
     return node < 0 || r->view->nodes[node].gpu ? KIND_GPU : KIND_CPU;
 }
 
+/* Nodes may have been moved to other racks since. */
+static bool still_near(const struct repair *r, struct err *why)
+{
+    for (enum axis a = 0; a < AXIS_COUNT; a++)
+        if (r->traffic->axis[a].size > 1 && r->level[a] > r->limit[a]) {
+            err_set(why, "waits for room anew: its %s groups are no longer within their border",
+                    axis_name(a));
+            return false;
+        }
+    return true;
+}
+
 static enum placement_result repair(struct repair *r, const struct placed_rank *old, struct err *why)
 {
-    r->kind = kind_of(r, old);
     r->member_on = mem_zero(r->view->n_nodes, sizeof(bool));
     mesh_of(r->spec, r->traffic, &r->mesh);
     weigh(r);
     list_moved(r, old);
     memcpy(r->ranks, old, (size_t)r->spec->ranks * sizeof(*old));
-    enum placement_result result = move_all(r, why);
+    enum placement_result result = still_near(r, why) ? move_all(r, why) : PLACEMENT_CAPACITY;
     free(r->moved);
     free(r->touches);
     free(r->member_on);
@@ -401,14 +419,11 @@ enum placement_result placement_repair(const struct placement_view *view, const 
         .spec = spec, .traffic = &traffic, .ranks = ranks, .spares = spares, .n_spares = n_spares};
     r.view = view_scratch(view);
     r.node_of = mem_zero((size_t)spec->ranks, sizeof(int32_t));
+    view_find_all(r.view, old, spec->ranks, r.node_of);
+    r.kind = kind_of(&r, old);
     keep(&r, old);
-    enum placement_result result = PLACEMENT_OK;
-    if (r.n_moved == 0)
-        memcpy(ranks, old, (size_t)spec->ranks * sizeof(*ranks));
-    else if (r.n_moved == (size_t)spec->ranks && n_spares == 0)
-        result = placement_find(view, spec, ranks, why);
-    else
-        result = repair(&r, old, why);
+    bool all_lost = r.n_moved == (size_t)spec->ranks && n_spares == 0;
+    enum placement_result result = all_lost ? placement_find(view, spec, ranks, why) : repair(&r, old, why);
     free(r.node_of);
     view_scratch_free(r.view);
     return result;

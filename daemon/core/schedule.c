@@ -9,6 +9,31 @@
 #include "common/mem.h"
 #include "daemon/core/backfill.h"
 #include "daemon/core/core_private.h"
+#include "daemon/core/holders.h"
+
+static int by_urgency(const struct job *a, const struct job *b)
+{
+    if (a->r.spec->priority != b->r.spec->priority)
+        return a->r.spec->priority > b->r.spec->priority ? -1 : 1;
+    if (a->r.submitted_ms != b->r.submitted_ms)
+        return a->r.submitted_ms < b->r.submitted_ms ? -1 : 1;
+    return a->r.id < b->r.id ? -1 : a->r.id > b->r.id;
+}
+
+static void insert(struct list *queue, struct job *job)
+{
+    size_t low = 0, high = queue->count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (by_urgency(queue->items[mid], job) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    list_add(queue, job);
+    memmove(&queue->items[low + 1], &queue->items[low], (queue->count - 1 - low) * sizeof(void *));
+    queue->items[low] = job;
+}
 
 void queue_add(struct core *core, struct job *job)
 {
@@ -18,8 +43,7 @@ void queue_add(struct core *core, struct job *job)
     if (job->queued)
         return;
     job->queued = true;
-    core->queue_dirty = true;
-    list_add(&core->queue, job);
+    insert(&core->queue, job);
 }
 
 /* Its entry goes with the next round. */
@@ -40,23 +64,6 @@ void capacity_shrank(struct core *core)
 {
     core->hold_version++;
     core->schedule_dirty = true;
-}
-
-static int by_urgency(const void *x, const void *y)
-{
-    const struct job *a = *(struct job *const *)x, *b = *(struct job *const *)y;
-    if (a->r.spec->priority != b->r.spec->priority)
-        return a->r.spec->priority > b->r.spec->priority ? -1 : 1;
-    if (a->r.submitted_ms != b->r.submitted_ms)
-        return a->r.submitted_ms < b->r.submitted_ms ? -1 : 1;
-    return a->r.id < b->r.id ? -1 : a->r.id > b->r.id;
-}
-
-static void sort_queue(struct core *core)
-{
-    if (core->queue_dirty && core->queue.count > 1)
-        qsort(core->queue.items, core->queue.count, sizeof(void *), by_urgency);
-    core->queue_dirty = false;
 }
 
 static void sweep_queue(struct core *core)
@@ -234,7 +241,7 @@ static void seating_free(struct seating *s)
 static void start(struct core *core, struct job *job, const struct seating *s)
 {
     job->waiting = false;
-    job->r.not_before_ms = 0;
+    job_pause(core, job, 0);
     job->r.progress.phase[0] = '\0';
     struct attempt *a = attempt_new(core, job, s->ranks, s->spares, s->n_spares);
     struct err why;
@@ -244,7 +251,7 @@ static void start(struct core *core, struct job *job, const struct seating *s)
 
 static bool may_try(const struct core *core, const struct job *job)
 {
-    return job->waiting && !job->current && job->r.not_before_ms <= core->t.now_ms &&
+    return job->waiting && !job->current && !job_pauses(core, job) &&
            !(job->kept_out && job->fit_version == core->fit_version &&
              (job->behind == 0 || job->hold_version == core->hold_version)) &&
            !keep_unheard(core, job);
@@ -252,8 +259,9 @@ static bool may_try(const struct core *core, const struct job *job)
 
 int64_t core_spares(const struct core_config *config, const struct job_spec *spec, size_t n_nodes)
 {
+    int64_t most = (int64_t)n_nodes; /* as many again as it has */
     if (spec->placement.spares != JOB_SPARES_AUTO)
-        return spec->placement.spares;
+        return spec->placement.spares < most ? spec->placement.spares : most;
     return placement_spares_auto((int64_t)n_nodes, config->failures_per_node_day, config->repair_days);
 }
 
@@ -308,7 +316,7 @@ static void hold_back(struct core *core, struct job *job, int64_t head, const ch
 static bool start_or_hold(struct core *core, struct round *r, struct job *job, struct seating *s)
 {
     struct err why;
-    if (job->kept || backfill_allows(&r->backfill, core, job, s, &why)) {
+    if (job->kept || backfill_allows(&r->backfill, core, job->r.spec, holders_end_of(core, job), s, &why)) {
         if (!r->backfill.head)
             core->hold_version++; /* the head comes after it and may have to wait longer */
         start(core, job, s);
@@ -347,7 +355,7 @@ static void try_job(struct core *core, struct round *r, struct job *job)
         return;
     }
     struct err why;
-    if (!job->kept && backfill_bars(&r->backfill, core, job, &why)) {
+    if (!job->kept && backfill_bars(&r->backfill, core, holders_end_of(core, job), &why)) {
         hold_back(core, job, r->backfill.head->r.id, why.text);
         return;
     }
@@ -370,7 +378,7 @@ static void try_keeping(struct core *core, struct round *r)
     }
 }
 
-static bool waits_for_slots(const struct core *core, const struct job *job)
+bool job_waits_for_slots(const struct core *core, const struct job *job)
 {
     return job->waiting && !job->current && job->kept_out && job->fit_version == core->fit_version &&
            (job->misfit == PLACEMENT_CAPACITY || job->misfit == PLACEMENT_FRAGMENTED);
@@ -382,7 +390,7 @@ static void try_others(struct core *core, struct round *r)
         struct job *job = core->queue.items[i];
         if (!job->kept && may_try(core, job))
             try_job(core, r, job);
-        if (waits_for_slots(core, job))
+        if (job_waits_for_slots(core, job))
             backfill_waits(&r->backfill, core, job);
     }
     if (!r->backfill.head)
@@ -392,7 +400,6 @@ static void try_others(struct core *core, struct round *r)
 static void one_round(struct core *core)
 {
     core->schedule_dirty = false;
-    sort_queue(core);
     struct round r = {.view = core_view(core)};
     try_keeping(core, &r);
     try_others(core, &r);

@@ -168,6 +168,29 @@ static void test_others_go_first(void **state)
     world_free(w);
 }
 
+/* What would fit, but be held back for another, could not start now. */
+static void test_would_be_held_back(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    struct verdict v;
+    world_run(w, 3, "limits: {time: 1h}\n");
+    world_run(w, 4, "");
+    world_pass(w, 500);
+    struct job_spec *endless = world_spec("name: p\nrun: {command: [x], ranks: 1}\n");
+    struct job_spec *shorter = world_spec("name: p\nrun: {command: [x], ranks: 1}\nlimits: {time: 5m}\n");
+    explain_spec(w->core, world_time(w), endless, false, &v);
+    assert_int_equal(v.kind, VERDICT_OTHER);
+    assert_says(v.sentence, "would fit, but delay job 2");
+    verdict_clear(&v);
+    explain_spec(w->core, world_time(w), shorter, false, &v);
+    assert_int_equal(v.kind, VERDICT_NOW);
+    verdict_clear(&v);
+    job_spec_free(endless);
+    job_spec_free(shorter);
+    world_free(w);
+}
+
 /* Of the nodes out of service only those that it needs are named. */
 static void test_fewest_nodes_are_named(void **state)
 {
@@ -236,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_others_go_first),
         cmocka_unit_test(test_fewest_nodes_are_named),
         cmocka_unit_test(test_spares_are_told),
+        cmocka_unit_test(test_would_be_held_back),
         cmocka_unit_test(test_round_trip),
     };
     return cmocka_run_group_tests_name("core explain", tests, NULL, NULL);

@@ -156,6 +156,48 @@ static void test_nodes_may_report_first(void **state)
     world_free(w);
 }
 
+/* A node that refuses again and again does not keep the slots idle for ever. */
+static void test_refusals_do_not_keep(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    int64_t id = world_run(w, 4, "");
+    world_pass(w, 300);
+    world_agent(w, "node1")->refuse = true;
+    world_exit(w, id, 1, 1, 0, false);
+    world_pump(w);
+    int64_t other = world_run(w, 2, "");
+    world_pass(w, 500000);
+    assert_job(w, other, JOB_PENDING);
+    world_pass(w, 900000);
+    assert_job(w, other, JOB_RUNNING);
+    world_free(w);
+}
+
+/* What a node came back as decides who may stay: without its GPUs, or with too little memory, nobody who needs them. */
+static void test_nodes_that_changed(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 2);
+    int64_t id = world_run(w, 4, "resources: {memory: 20GiB}\nrestart: {backoff: 20s}\n");
+    world_pass(w, 300);
+    world_exit(w, id, 1, 1, 0, false);
+    world_pump(w);
+    world_pass(w, 500);
+    struct link_inventory small = {.slots = 2, .cores = 2, .memory = (int64_t)30 << 30};
+    struct core_hello hello = {"node1", "boot-1", &small, NULL, 0};
+    core_node_hello(w->core, world_time(w), &hello);
+    core_turn(w->core, world_time(w));
+    world_pass(w, 40000);
+    assert_job(w, id, JOB_RUNNING);
+    const struct attempt_record *a = world_attempt(w, id);
+    int on_node1 = 0;
+    for (size_t r = 0; r < a->world; r++)
+        on_node1 += strcmp(a->placement[r].node, "node1") == 0;
+    assert_true(on_node1 <= 1); /* 30 GiB hold one rank of 20 */
+    world_free(w);
+}
+
 /* A node that comes back with fewer slots has only those. */
 static void test_slots_that_are_gone_are_not_kept(void **state)
 {
@@ -214,6 +256,8 @@ int main(void)
         cmocka_unit_test(test_controller_restart_keeps_no_more),
         cmocka_unit_test(test_nodes_may_report_first),
         cmocka_unit_test(test_slots_that_are_gone_are_not_kept),
+        cmocka_unit_test(test_refusals_do_not_keep),
+        cmocka_unit_test(test_nodes_that_changed),
     };
     return cmocka_run_group_tests_name("core keep", tests, NULL, NULL);
 }

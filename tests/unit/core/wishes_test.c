@@ -72,7 +72,7 @@ static const struct {
     {"starting", to_starting, JOB_STARTING, JOB_CANCELLED, JOB_HELD, NO, JOB_STARTING},
     {"running", to_running, JOB_RUNNING, JOB_CANCELLED, JOB_HELD, NO, JOB_RUNNING},
     {"backoff", to_backoff, JOB_RESTARTING, JOB_CANCELLED, JOB_HELD, NO, JOB_RUNNING},
-    {"stopping", to_stopping, JOB_RESTARTING, JOB_CANCELLED, JOB_HELD, NO, JOB_PENDING},
+    {"stopping", to_stopping, JOB_RESTARTING, JOB_CANCELLED, JOB_HELD, NO, JOB_RUNNING},
     {"held", to_held, JOB_HELD, JOB_CANCELLED, NO, JOB_RUNNING, NO},
     {"completed", to_completed, JOB_COMPLETED, NO, NO, NO, JOB_RUNNING},
     {"failed", to_failed, JOB_FAILED, NO, NO, NO, JOB_RUNNING},

@@ -342,6 +342,52 @@ static void test_changes_are_written(void **state)
     empty(&b);
 }
 
+static void run_sql(const char *file, const char *sql)
+{
+    sqlite3 *db;
+    char *why = NULL;
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
+        fail_msg("%s", why);
+    sqlite3_close(db);
+}
+
+/* A placement that cannot be the job's stops the start with a sentence: the core would rely on it. */
+static void test_impossible_placements(void **state)
+{
+    static const struct {
+        const char *sql, *sentence;
+    } rows[] = {
+        {"UPDATE placements SET ranks = '[]'", "its placement has 0 ranks, the job has 2"},
+        {"DELETE FROM placements", "its placement has 0 ranks, the job has 2"},
+        {"UPDATE placements SET ranks = '[[0,\"node0\",1,0,0,0,0]]'", "its placement has 1 ranks"},
+        {"UPDATE placements SET ranks = '[[1,\"node0\",1,0,0,0,0],[0,\"node1\",1,0,0,0,1]]'",
+         "entry 0 of the placement"},
+        {"UPDATE placements SET ranks = '[[0,\"node0\",1,0,0,0,0],[1,\"node1\",1099511627776,0,0,0,1]]'",
+         "entry 1 of the placement cannot be: rank 1 on slot 1099511627776"},
+        {"UPDATE placements SET ranks = '[[0,\"\",1,0,0,0,0],[1,\"node1\",1,0,0,0,1]]'", "entry 0"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct batch b;
+        struct loaded l = {.n_jobs = 0};
+        struct err err = {""};
+        fill(&b);
+        unlink(path);
+        struct store *store = open_store();
+        commit_ok(store, &b);
+        store_close(store);
+        run_sql(path, rows[i].sql);
+        store = open_store();
+        assert_int_equal(store_load(store, &sink, &l, &err), -1);
+        if (!strstr(err.text, rows[i].sentence))
+            fail_msg("%s: %s", rows[i].sql, err.text);
+        store_close(store);
+        free_loaded(&l);
+        empty(&b);
+    }
+}
+
 /* Of an ended attempt that is not among its job's newest, the details stay in the file. */
 static void test_old_attempts_without_details(void **state)
 {
@@ -435,16 +481,6 @@ static void test_same_key_twice_is_refused(void **state)
     assert_non_null(strstr(err.text, path));
     store_close(store);
     empty(&b);
-}
-
-static void run_sql(const char *file, const char *sql)
-{
-    sqlite3 *db;
-    char *why = NULL;
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
-        fail_msg("%s", why);
-    sqlite3_close(db);
 }
 
 static void test_newer_version_is_refused_untouched(void **state)
@@ -560,6 +596,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_absent_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_changes_are_written, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_old_attempts_without_details, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_impossible_placements, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_events, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_same_key_twice_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_newer_version_is_refused_untouched, set_up, tear_down),
