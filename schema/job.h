@@ -126,6 +126,8 @@ int64_t job_model_parameters(const struct job_model *m);
 const char *job_arch_name(enum job_arch arch);
 /* The name of preset i from 0; NULL after the last. */
 const char *job_preset_name(size_t i);
+/* As a job file has it: "nvlink". In a sentence: "an NVLink domain". */
 const char *job_domain_name(enum job_domain domain);
+const char *job_domain_words(enum job_domain domain);
 
 #endif

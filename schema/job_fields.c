@@ -219,6 +219,13 @@ const char *job_domain_name(enum job_domain domain)
     return (size_t)domain < COUNT(domains) ? domains[domain] : "?";
 }
 
+const char *job_domain_words(enum job_domain domain)
+{
+    static const char *const words[DOMAIN_COUNT] = {"a node", "an NVLink domain", "a rack", "a pod",
+                                                    "the cluster"};
+    return (unsigned)domain < DOMAIN_COUNT ? words[domain] : "?";
+}
+
 const char *job_preset_name(size_t i)
 {
     return i < COUNT(presets) ? presets[i].name : NULL;

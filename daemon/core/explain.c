@@ -81,8 +81,8 @@ static void need_borders(const struct job_spec *spec, struct verdict *v)
         if (all[i].size <= 1 || !all[i].border->required || all[i].border->within == DOMAIN_CLUSTER)
             continue;
         char *longer =
-            str_printf("%s%seach %s group within a %s", v->need_borders, v->need_borders[0] ? ", " : "",
-                       all[i].what, job_domain_name(all[i].border->within));
+            str_printf("%s%seach %s group within %s", v->need_borders, v->need_borders[0] ? ", " : "",
+                       all[i].what, job_domain_words(all[i].border->within));
         free(v->need_borders);
         v->need_borders = longer;
     }

@@ -145,7 +145,7 @@ static void say_memory(const struct question *q, const struct finding *f, struct
 static void say_never(const struct question *q, struct err *why)
 {
     struct finding f = look(q, EXTENT_ALL, 0);
-    const char *domain = f.level >= 0 ? job_domain_name(q->view->level[f.level].kind) : "";
+    const char *domain = f.level >= 0 ? job_domain_words(q->view->level[f.level].kind) : "";
     if (too_many_slots(q, &f)) {
         err_set(why, "never fits: needs %lld %s, the cluster has %lld", LL(q->spec->ranks),
                 slots_word(q->spec), LL(f.slots));
@@ -156,13 +156,12 @@ static void say_never(const struct question *q, struct err *why)
         err_set(why, "never fits: %s needs %lld slots on one node, the largest node has %lld",
                 group_word(q, 0, f.block), LL(f.block), LL(f.most));
     } else if (f.most < f.block) {
-        err_set(why, "never fits: %s of %lld ranks must share a %s, the largest %s has room for %lld",
-                group_word(q, f.level, f.block), LL(f.block), domain, domain, LL(f.most));
+        err_set(why, "never fits: %s of %lld ranks must share %s, the largest %s has room for %lld",
+                group_word(q, f.level, f.block), LL(f.block), domain, strchr(domain, ' ') + 1, LL(f.most));
     } else {
-        err_set(
-            why,
-            "never fits: of %lld groups of %lld ranks that must share a %s, the cluster has room for fewer",
-            LL(q->spec->ranks / f.block), LL(f.block), domain);
+        err_set(why,
+                "never fits: of %lld groups of %lld ranks that must share %s, the cluster has room for fewer",
+                LL(q->spec->ranks / f.block), LL(f.block), domain);
     }
 }
 
@@ -177,9 +176,9 @@ static void say_nodes(const struct question *q, const struct finding *usable, st
                 LL(q->spec->ranks), LL(usable->block), MIB(q->spec->memory));
     else
         err_set(why,
-                "waits for a %s with room for %s of %lld ranks: the nodes that are up and not draining are "
+                "waits for %s with room for %s of %lld ranks: the nodes that are up and not draining are "
                 "too few",
-                job_domain_name(q->view->level[usable->level].kind),
+                job_domain_words(q->view->level[usable->level].kind),
                 group_word(q, usable->level, usable->block), LL(usable->block));
 }
 
@@ -207,8 +206,8 @@ static void say_apart(const struct question *q, const struct finding *now, struc
                 "waits for a node with %lld free %s for each group: enough slots are free, but not together",
                 LL(now->block), slots_word(q->spec));
     else
-        err_set(why, "waits for a %s with room for %s of %lld ranks: enough slots are free, but not together",
-                job_domain_name(q->view->level[now->level].kind), group_word(q, now->level, now->block),
+        err_set(why, "waits for %s with room for %s of %lld ranks: enough slots are free, but not together",
+                job_domain_words(q->view->level[now->level].kind), group_word(q, now->level, now->block),
                 LL(now->block));
 }
 

@@ -2,7 +2,7 @@
 # belay plan in a cluster, running or on paper: the sentence first, exit codes 0, 6 and 7, JSON, and the picture.
 . "$(dirname "$0")/../lib.sh"
 ROOT=$PWD
-plan 58
+plan 60
 cd "$SCRATCH" || exit 1
 
 exits() { # WHAT CODE COMMAND...: exit code; its output in out and err
@@ -89,6 +89,10 @@ is "a job whose memory does not fit" "$(head -1 out)" "It never fits: a device n
 like "and what would help" "$(cat out)" "to change +with zero 2 a device would need 68.4 GB"
 belay plan --model llama3-8b --gpus 8 --dp 8 --cluster "$tops/two-racks.yaml" -o json >out
 is "in JSON too" "$(json .verdict.verdict <out)" never
+
+# --- borders in words
+exits "a border wider than the node" 0 belay plan --model llama3-70b --gpus 72 --tp 8 --dp 9 --global 72 --cluster "$tops/nvl72.yaml" --set 'placement={tp: {within: nvlink}}'
+like "is named as people call it" "$(cat out)" "needs +72 ranks; each TP group within an NVLink domain"
 
 # --- the transcripts of docs/cli.md
 repeats() { # COMMAND...: what it prints up to the first empty line stands in docs/cli.md
