@@ -6,8 +6,8 @@
 
 #include "common/mem.h"
 #include "launcher/args.h"
-#include "launcher/jobfile.h"
 #include "launcher/output.h"
+#include "launcher/simfile.h"
 #include "launcher/simsvg.h"
 #include "launcher/simsweep.h"
 #include "launcher/simview.h"
@@ -15,7 +15,8 @@
 enum { POINTS = 240 };
 
 struct request {
-    const char *file, *days_text, *svg;
+    struct simfile file;
+    const char *days_text, *svg;
     int64_t seed, seeds;
     bool sweep;
     struct args_list sets;
@@ -25,12 +26,7 @@ struct request {
 
 static int load(const struct request *q, struct scenario **out)
 {
-    struct job_diagnostics *d = mem_zero(1, sizeof(*d));
-    int rc = scenario_load(q->file, q->sets.items, q->sets.count, out, d);
-    if (rc < 0)
-        jobfile_print_diagnostics(d);
-    free(d);
-    return rc < 0 ? CLI_USAGE : CLI_DONE;
+    return simfile_scenario(&q->file, q->sets.items, q->sets.count, out);
 }
 
 /* ---- one run ---- */
@@ -42,7 +38,7 @@ static int draw(const struct request *q, const struct scenario *s, const struct 
     FILE *out = fopen(q->svg, "we");
     if (!out)
         return cli_fail(CLI_USAGE, "%s cannot be written: %s", q->svg, strerror(errno));
-    simsvg_write(out, r, s->name ? s->name : q->file);
+    simsvg_write(out, r, s->name ? s->name : q->file.name);
     bool bad = fflush(out) != 0 || ferror(out);
     if (fclose(out) != 0 || bad)
         return cli_fail(CLI_REFUSED, "%s could not be written: is the disk full?", q->svg);
@@ -77,6 +73,8 @@ static int simulate_once(const struct request *q)
         rc = draw(q, s, &r);
     if (rc == CLI_DONE)
         show(q, s, &r, options.seed);
+    if (rc == CLI_DONE && r.never_fit > 0)
+        rc = CLI_JOB_FAILED;
     sim_result_clear(&r);
     scenario_free(s);
     return rc;
@@ -93,7 +91,7 @@ static int check_sweep(const struct request *q, bool *sweeps)
     if (rc == CLI_DONE && q->sweep && !*sweeps)
         return cli_fail(CLI_USAGE,
                         "%s has nothing to sweep: add, e.g., sweep: {checkpoint.every: [10m, 30m, 1h]}",
-                        q->file);
+                        q->file.name);
     return rc;
 }
 
@@ -113,7 +111,7 @@ static int simulate_many(const struct request *q)
         items[sets.count++] = "sweep={}"; /* only seeds were asked for */
     sets.items = items;
     struct simsweep *w = mem_zero(1, sizeof(*w));
-    rc = simsweep_run(q->file, &sets, q->seed, q->seeds, q->days, w);
+    rc = simsweep_run(&q->file, &sets, q->seed, q->seeds, q->days, w);
     if (rc == CLI_DONE && q->output == OUTPUT_JSON) {
         json_t *o = simsweep_json(w);
         output_json(o);
@@ -121,6 +119,8 @@ static int simulate_many(const struct request *q)
     } else if (rc == CLI_DONE) {
         simsweep_print(w);
     }
+    if (rc == CLI_DONE && w->rows[w->best].never)
+        rc = CLI_JOB_FAILED;
     simsweep_clear(w);
     free(w);
     free(items);
@@ -162,11 +162,13 @@ static int sim(const struct command *self, int argc, char **argv)
     struct args args;
     int rc = args_parse(self, options, sizeof(options) / sizeof(options[0]), argc, argv, &args);
     if (rc == ARGS_GO) {
-        q.file = args.words[0];
         q.output = args.output;
         rc = read_days(&q);
         if (rc == CLI_DONE)
+            rc = simfile_open(args.words[0], &q.file);
+        if (rc == CLI_DONE)
             rc = simulate(&q);
+        simfile_close(&q.file);
         args_clear(&args);
     }
     free(q.sets.items);

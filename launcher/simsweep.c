@@ -11,21 +11,15 @@
 #include "common/jsonx.h"
 #include "common/mem.h"
 #include "launcher/format.h"
-#include "launcher/jobfile.h"
+#include "launcher/simview.h"
 #include "launcher/table.h"
+#include "launcher/text.h"
 #include "sim/theory.h"
 
-/* ---- one combination ---- */
+#define EQUAL_SHARE                                                                                          \
+    1e-3 /* a smaller part of the goodput is what was under way at the end, and no difference */
 
-static int load(const char *file, const char *const *sets, size_t n, struct scenario **out)
-{
-    struct job_diagnostics *d = mem_zero(1, sizeof(*d));
-    int rc = scenario_load(file, sets, n, out, d);
-    if (rc < 0)
-        jobfile_print_diagnostics(d);
-    free(d);
-    return rc < 0 ? CLI_USAGE : CLI_DONE;
-}
+/* ---- one combination ---- */
 
 static void add(struct simsweep_row *row, const struct sim_result *r, double weight)
 {
@@ -34,7 +28,6 @@ static void add(struct simsweep_row *row, const struct sim_result *r, double wei
     double ettr = isfinite(r->ettr) ? r->ettr : 0;
     row->ettr += weight * ettr;
     row->ettr_spread += weight * ettr * ettr;
-    row->goodput += weight * r->goodput;
     row->utilisation += weight * r->utilisation;
     row->spare += weight * r->spare;
     row->wait_ms += weight * r->wait.mean_ms;
@@ -45,6 +38,15 @@ static void add(struct simsweep_row *row, const struct sim_result *r, double wei
         row->interrupted += weight * (double)r->jobs[i].interrupted;
         row->failed += weight * (r->jobs[i].state == JOB_FAILED);
     }
+}
+
+static void sample(struct simsweep_row *row, int64_t seed, const struct sim_result *r, double weight)
+{
+    struct simsweep_sample *one = &row->samples[seed];
+    one->of[SWEEP_GOODPUT] = r->goodput;
+    one->of[SWEEP_YIELD] = isfinite(r->yield) ? r->yield : 0;
+    for (size_t k = 0; k < SWEEP_COUNT; k++)
+        row->mean.of[k] += weight * one->of[k];
 }
 
 static void note_largest(struct simsweep *w, const struct scenario *s, const struct sim_result *r)
@@ -59,8 +61,15 @@ static void note_largest(struct simsweep *w, const struct scenario *s, const str
     w->written_s = (double)largest->checkpoint.cost_ms / 1e3;
 }
 
+static void note_never(struct simsweep_row *row, const struct scenario *s, const struct sim_result *r)
+{
+    for (size_t entry = 0; entry < s->n_jobs && !row->never; entry++)
+        row->never = simview_never(r, entry);
+}
+
 static int run_seeds(struct simsweep *w, struct simsweep_row *row, const struct scenario *s, int64_t seed)
 {
+    row->samples = mem_zero((size_t)w->seeds, sizeof(*row->samples));
     for (int64_t i = 0; i < w->seeds; i++) {
         struct err err = {""};
         struct sim_result r;
@@ -70,14 +79,17 @@ static int run_seeds(struct simsweep *w, struct simsweep_row *row, const struct 
         if (sim_run(s, &options, &r, &err) < 0)
             return cli_fail(CLI_REFUSED, "%s", err.text);
         add(row, &r, 1.0 / (double)w->seeds);
+        sample(row, i, &r, 1.0 / (double)w->seeds);
+        note_never(row, s, &r);
         note_largest(w, s, &r);
         sim_result_clear(&r);
     }
-    row->ettr_spread = sqrt(fmax(row->ettr_spread - row->ettr * row->ettr, 0));
+    double n = (double)w->seeds, variance = fmax(row->ettr_spread - row->ettr * row->ettr, 0);
+    row->ettr_spread = n > 1 ? sqrt(variance * n / (n - 1)) : (double)NAN;
     return CLI_DONE;
 }
 
-static int run_row(struct simsweep *w, const char *file, const struct args_list *sets, int64_t seed,
+static int run_row(struct simsweep *w, const struct simfile *file, const struct args_list *sets, int64_t seed,
                    const struct scenario *first, const size_t *at)
 {
     struct simsweep_row *row = &w->rows[w->n_rows++];
@@ -91,7 +103,7 @@ static int run_row(struct simsweep *w, const char *file, const struct args_list 
         all[sets->count + k] = own[k];
     }
     struct scenario *s = NULL;
-    int rc = load(file, all, sets->count + w->n_keys, &s);
+    int rc = simfile_scenario(file, all, sets->count + w->n_keys, &s);
     if (rc == CLI_DONE)
         rc = run_seeds(w, row, s, seed);
     scenario_free(s);
@@ -113,24 +125,51 @@ static bool next(const struct scenario *s, size_t *at)
     return false;
 }
 
-/* Work that is done anyway, only later, gives the same goodput: then what jobs lost on the way decides. */
-static bool is_better(const struct simsweep_row *a, const struct simsweep_row *b)
+/* ---- which is best ---- */
+
+/* Is a row's goodput (or yield) as good as that of another? With one seed only what is equal anyway is. */
+static bool is_as_good(const struct simsweep *w, const struct simsweep_row *row,
+                       const struct simsweep_row *other, size_t what)
 {
-    double equal = 1e-3 * b->goodput;
-    if (fabs(a->goodput - b->goodput) > equal)
-        return a->goodput > b->goodput;
-    return a->ettr > b->ettr + 1e-6;
+    double *d = mem_zero((size_t)w->seeds, sizeof(*d)), mean = 0;
+    for (int64_t i = 0; i < w->seeds; i++) {
+        d[i] = row->samples[i].of[what] - other->samples[i].of[what];
+        mean += d[i] / (double)w->seeds;
+    }
+    bool good = mean >= 0 || (w->seeds > 1 && theory_is_luck(d, (size_t)w->seeds));
+    free(d);
+    return good;
 }
 
+static size_t most(const struct simsweep *w, size_t what, bool only_near)
+{
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < w->n_rows; i++) {
+        bool counts = only_near ? w->rows[i].near : !w->rows[i].never;
+        if (counts && (best == SIZE_MAX || w->rows[i].mean.of[what] > w->rows[best].mean.of[what] + 1e-6))
+            best = i;
+    }
+    return best == SIZE_MAX ? 0 : best;
+}
+
+/* Goodput first: near is who has as much as the one with the most of it. Work that is done anyway, only later, is no difference there; so of
+ * those, what jobs took for it decides. */
 static void find_best(struct simsweep *w)
 {
-    for (size_t i = 1; i < w->n_rows; i++)
-        if (is_better(&w->rows[i], &w->rows[w->best]))
-            w->best = i;
+    const struct simsweep_row *top = &w->rows[most(w, SWEEP_GOODPUT, false)];
+    double enough = (1 - EQUAL_SHARE) * top->mean.of[SWEEP_GOODPUT];
+    for (size_t i = 0; i < w->n_rows; i++) {
+        struct simsweep_row *r = &w->rows[i];
+        r->near = !r->never && (r->mean.of[SWEEP_GOODPUT] >= enough || is_as_good(w, r, top, SWEEP_GOODPUT));
+    }
+    w->best = most(w, SWEEP_YIELD, true);
+    for (size_t i = 0; i < w->n_rows; i++)
+        w->rows[i].same =
+            w->rows[i].near && i != w->best && is_as_good(w, &w->rows[i], &w->rows[w->best], SWEEP_YIELD);
     w->mttf_s /= (double)w->n_rows * (double)w->seeds;
 }
 
-static int run_all(struct simsweep *w, const char *file, const struct args_list *sets, int64_t seed,
+static int run_all(struct simsweep *w, const struct simfile *file, const struct args_list *sets, int64_t seed,
                    const struct scenario *s)
 {
     size_t at[SCENARIO_SWEEPS_MAX] = {0}, rows = 1;
@@ -141,7 +180,7 @@ static int run_all(struct simsweep *w, const char *file, const struct args_list 
     if (rows > SIMSWEEP_ROWS_MAX)
         return cli_fail(CLI_USAGE,
                         "%s: sweep has %zu combinations, at most %d can be simulated: give fewer values",
-                        file, rows, SIMSWEEP_ROWS_MAX);
+                        file->name, rows, SIMSWEEP_ROWS_MAX);
     int rc = CLI_DONE;
     do {
         rc = run_row(w, file, sets, seed, s, at);
@@ -151,12 +190,12 @@ static int run_all(struct simsweep *w, const char *file, const struct args_list 
     return rc;
 }
 
-int simsweep_run(const char *file, const struct args_list *sets, int64_t seed, int64_t seeds, double days,
-                 struct simsweep *out)
+int simsweep_run(const struct simfile *file, const struct args_list *sets, int64_t seed, int64_t seeds,
+                 double days, struct simsweep *out)
 {
     struct scenario *s = NULL;
     *out = (struct simsweep){.seeds = seeds, .days = days};
-    int rc = load(file, sets->items, sets->count, &s);
+    int rc = simfile_scenario(file, sets->items, sets->count, &s);
     if (rc == CLI_DONE)
         rc = run_all(out, file, sets, seed, s);
     scenario_free(s);
@@ -167,24 +206,40 @@ void simsweep_clear(struct simsweep *w)
 {
     for (size_t k = 0; k < w->n_keys; k++)
         free(w->keys[k]);
-    for (size_t i = 0; i < w->n_rows; i++)
+    for (size_t i = 0; i < w->n_rows; i++) {
         for (size_t k = 0; k < w->n_keys; k++)
             free(w->rows[i].values[k]);
+        free(w->rows[i].samples);
+        free(w->rows[i].never);
+    }
 }
 
 /* ---- showing ---- */
+
+static const char *mark_of(const struct simsweep *w, size_t i)
+{
+    if (w->n_rows == 1)
+        return " ";
+    if (w->rows[i].never)
+        return "never";
+    return i == w->best ? "best" : w->rows[i].same ? "same" : " ";
+}
 
 static void show_row(struct table *t, const struct simsweep *w, size_t i)
 {
     const struct simsweep_row *r = &w->rows[i];
     char wait[32];
     enum colour colour = i == w->best && w->n_rows > 1 ? COLOUR_GREEN : COLOUR_NONE;
-    table_cell(t, colour, "%s", i == w->best && w->n_rows > 1 ? "best" : " ");
+    table_cell(t, colour, "%s", mark_of(w, i));
     for (size_t k = 0; k < w->n_keys; k++)
         table_cell(t, colour, "%s", r->values[k]);
-    table_cell(t, colour, "%.2f%%", 100 * r->goodput);
+    table_cell(t, colour, "%.2f%%", 100 * r->mean.of[SWEEP_GOODPUT]);
+    table_cell(t, colour, "%.2f%%", 100 * r->mean.of[SWEEP_YIELD]);
     table_cell(t, colour, "%.2f%%", 100 * r->ettr);
-    table_cell(t, colour, "%.2f%%", 100 * r->ettr_spread);
+    if (isfinite(r->ettr_spread))
+        table_cell(t, colour, "%.2f%%", 100 * r->ettr_spread);
+    else
+        table_cell(t, colour, "-");
     table_cell(t, colour, "%.2f%%", 100 * r->replay);
     table_cell(t, colour, "%.2f%%", 100 * r->stalled);
     table_cell(t, colour, "%.2f%%", 100 * r->recovery);
@@ -197,11 +252,12 @@ static void show_row(struct table *t, const struct simsweep *w, size_t i)
 static void show_table(const struct simsweep *w)
 {
     static const struct table_column rest[] = {
-        {.title = "GOODPUT", .right = true}, {.title = "ETTR", .right = true},
-        {.title = "SPREAD", .right = true},  {.title = "REPEATED", .right = true},
-        {.title = "SAVING", .right = true},  {.title = "RECOVERING", .right = true},
-        {.title = "SPARE", .right = true},   {.title = "INTERRUPTED", .right = true},
-        {.title = "FAILED", .right = true},  {.title = "WAIT", .right = true}};
+        {.title = "GOODPUT", .right = true},     {.title = "YIELD", .right = true},
+        {.title = "ETTR", .right = true},        {.title = "SPREAD", .right = true},
+        {.title = "REPEATED", .right = true},    {.title = "SAVING", .right = true},
+        {.title = "RECOVERING", .right = true},  {.title = "SPARE", .right = true},
+        {.title = "INTERRUPTED", .right = true}, {.title = "FAILED", .right = true},
+        {.title = "WAIT", .right = true}};
     struct table_column columns[1 + SCENARIO_SWEEPS_MAX + sizeof(rest) / sizeof(rest[0])] = {{.title = ""}};
     size_t n = 1;
     for (size_t k = 0; k < w->n_keys; k++)
@@ -214,15 +270,60 @@ static void show_table(const struct simsweep *w)
     table_show(t);
 }
 
+/* "checkpoint.every = 1h, spares = 2", fit for a terminal; fresh. */
+static char *settings(const struct simsweep *w, size_t row)
+{
+    char *all = str_dup("");
+    for (size_t k = 0; k < w->n_keys; k++) {
+        char *longer = str_printf("%s%s%s = %s", all, k > 0 ? ", " : "", w->keys[k], w->rows[row].values[k]);
+        free(all);
+        all = longer;
+    }
+    char *clean = text_clean(all);
+    free(all);
+    return clean;
+}
+
+/* How sure it is that the best is better than the others. */
+static void say_certainty(const struct simsweep *w)
+{
+    size_t near = 0, same = 0;
+    for (size_t i = 0; i < w->n_rows; i++) {
+        near += w->rows[i].near && i != w->best;
+        same += w->rows[i].same;
+    }
+    if (w->seeds == 1)
+        printf("With one seed luck cannot be told from merit: try --seeds 10.\n");
+    else if (near == 0)
+        printf("No other has as much goodput, as far as %lld seeds can tell (95 %%).\n", (long long)w->seeds);
+    else
+        printf("%zu more %s as much goodput, as far as %lld seeds can tell (95 %%); %s.\n", near,
+               near == 1 ? "has" : "have", (long long)w->seeds,
+               same > 0 ? "those marked same have as much yield, too" : "the best has the highest yield");
+}
+
 static void say_best(const struct simsweep *w)
 {
     const struct simsweep_row *r = &w->rows[w->best];
-    printf("Best of %zu: ", w->n_rows);
-    for (size_t k = 0; k < w->n_keys; k++)
-        printf("%s%s = %s", k > 0 ? ", " : "", w->keys[k], r->values[k]);
-    printf(": %.2f%% of all device time is new training, and %.2f%% of the time of jobs (means over %lld "
-           "seed%s).\n\n",
-           100 * r->goodput, 100 * r->ettr, (long long)w->seeds, w->seeds == 1 ? "" : "s");
+    char *all = settings(w, w->best);
+    printf("Best of %zu: %s: %.2f%% of all device time is new training (goodput), and %.2f%% of what jobs "
+           "and their "
+           "spares took (yield; means over %lld seed%s).\n",
+           w->n_rows, all, 100 * r->mean.of[SWEEP_GOODPUT], 100 * r->mean.of[SWEEP_YIELD],
+           (long long)w->seeds, w->seeds == 1 ? "" : "s");
+    free(all);
+    say_certainty(w);
+    printf("\n");
+}
+
+static void say_never(const struct simsweep *w)
+{
+    for (size_t i = 0; i < w->n_rows; i++) {
+        char *all = w->rows[i].never ? settings(w, i) : NULL;
+        if (all)
+            printf("%s%s%s%s.\n", all[0] ? "With " : "", all, all[0] ? ", " : "", w->rows[i].never);
+        free(all);
+    }
 }
 
 /* What theory says beside it. */
@@ -245,7 +346,8 @@ static void say_theory(const struct simsweep *w)
 
 void simsweep_print(const struct simsweep *w)
 {
-    if (w->n_rows > 1)
+    say_never(w);
+    if (w->n_rows > 1 && !w->rows[w->best].never)
         say_best(w);
     show_table(w);
     say_theory(w);
@@ -257,7 +359,10 @@ static json_t *row_json(const struct simsweep *w, const struct simsweep_row *r)
     for (size_t k = 0; k < w->n_keys; k++)
         jsonx_set_str(set, w->keys[k], r->values[k]);
     jsonx_set(o, "set", set);
-    jsonx_set_real(o, "goodput", r->goodput);
+    jsonx_set_real(o, "goodput", r->mean.of[SWEEP_GOODPUT]);
+    jsonx_set_real(o, "yield", r->mean.of[SWEEP_YIELD]);
+    jsonx_set(o, "same", json_boolean(r->same));
+    jsonx_set_str(o, "never", r->never);
     jsonx_set_real(o, "ettr", r->ettr);
     jsonx_set_real(o, "ettr_spread", r->ettr_spread);
     jsonx_set_real(o, "utilisation", r->utilisation);

@@ -1,6 +1,7 @@
 /* simview: first the one line that answers the question, then where the time went, then jobs, waits and failures. */
 #include "launcher/simview.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "common/mem.h"
 #include "launcher/format.h"
 #include "launcher/table.h"
+#include "launcher/text.h"
 
 /* ---- parts of the time ---- */
 
@@ -44,18 +46,55 @@ static int64_t part_of(const struct sim_time *t, size_t i)
 
 /* ---- words ---- */
 
-static void print_headline(const struct scenario *s, const struct sim_result *r, uint64_t seed)
+static void print_title(const struct scenario *s, const struct sim_result *r, uint64_t seed)
+{
+    char *name = text_clean(s->name ? s->name : "");
+    printf("%s%s%.6g days of %lld nodes with %lld devices, seed %llu.\n", name, name[0] ? ": " : "",
+           (double)r->span_ms / 86400e3, (long long)r->nodes, (long long)r->devices,
+           (unsigned long long)seed);
+    free(name);
+}
+
+char *simview_never(const struct sim_result *r, size_t entry)
+{
+    static const char prefix[] = "never fits: "; /* how the core begins such a reason */
+    const struct sim_job *first = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_jobs && r->never_fit > 0; i++)
+        if (r->jobs[i].entry == entry && r->jobs[i].never_fits) {
+            first = first ? first : &r->jobs[i];
+            n++;
+        }
+    if (!first)
+        return NULL;
+    bool begins = strncmp(first->reason, prefix, sizeof(prefix) - 1) == 0;
+    const char *why = first->reason + (begins ? sizeof(prefix) - 1 : 0);
+    return n == 1 ? str_printf("job %s can never start in this cluster: %s", first->name, why)
+                  : str_printf("%zu jobs %s can never start in this cluster: %s", n, first->name, why);
+}
+
+static void print_never(const struct scenario *s, const struct sim_result *r)
+{
+    for (size_t entry = 0; entry < s->n_jobs; entry++) {
+        char *sentence = simview_never(r, entry);
+        if (sentence)
+            printf("%c%s.\n", toupper((unsigned char)sentence[0]), sentence + 1);
+        free(sentence);
+    }
+}
+
+static void print_headline(const struct sim_result *r)
 {
     char useful[FORMAT_SIZE], held[FORMAT_SIZE], down[FORMAT_SIZE], goodput[FORMAT_SIZE];
-    printf("%s%s%.6g days of %lld nodes with %lld devices, seed %llu.\n", s->name ? s->name : "",
-           s->name ? ": " : "", (double)r->span_ms / 86400e3, (long long)r->nodes, (long long)r->devices,
-           (unsigned long long)seed);
-    printf("Of the time that jobs ran, %s was new training (goodput, ETTR). ",
-           isfinite(r->ettr) ? format_percent(r->ettr, useful) : "nothing");
-    printf("Devices were held by jobs for %s of the time, did new training for %s, and were out for repair "
-           "for %s.\n\n",
-           format_percent(r->utilisation, held), format_percent(r->goodput, goodput),
-           format_percent(r->down, down));
+    if (isfinite(r->ettr))
+        printf("Of the time that jobs ran, %s was new training (ETTR). ", format_percent(r->ettr, useful));
+    else
+        printf("No job started. ");
+    printf(
+        "Devices were held by jobs for %s of the time (utilisation), did new training for %s (goodput), and "
+        "were out for repair for %s.\n\n",
+        format_percent(r->utilisation, held), format_percent(r->goodput, goodput),
+        format_percent(r->down, down));
 }
 
 static void show_parts(const struct sim_result *r)
@@ -90,17 +129,41 @@ static void show_faults(const struct sim_result *r)
     table_show(t);
 }
 
+static const struct sim_job *largest_job(const struct sim_result *r)
+{
+    const struct sim_job *largest = &r->jobs[0];
+    for (size_t i = 1; i < r->n_jobs; i++)
+        if (r->jobs[i].ranks > largest->ranks)
+            largest = &r->jobs[i];
+    return largest;
+}
+
+static void print_spares(const struct sim_result *r)
+{
+    char yield[FORMAT_SIZE];
+    if (r->spare <= 0)
+        return;
+    const struct sim_job *j = largest_job(r);
+    printf("%.2f%% of all device time was held as spares (job %s: %lld devices); spares included, %s of the "
+           "device "
+           "time that jobs took was new training (yield).\n",
+           100 * r->spare, j->name, (long long)j->spares, format_percent(r->yield, yield));
+}
+
 static void print_waits(const struct sim_result *r)
 {
     char mean[32], p50[32], p95[32], max[32];
+    if (r->wait.n == 0) {
+        printf("\nNone of %zu job%s started.\n", r->n_jobs, r->n_jobs == 1 ? "" : "s");
+        return;
+    }
     printf("\n%zu of %zu jobs started; they waited %s on average (half of them at most %s, 95%% at most %s, "
            "the longest %s).\n",
            r->wait.n, r->n_jobs, clock_format_duration((int64_t)r->wait.mean_ms, mean, sizeof(mean)),
            clock_format_duration((int64_t)r->wait.p50_ms, p50, sizeof(p50)),
            clock_format_duration((int64_t)r->wait.p95_ms, p95, sizeof(p95)),
            clock_format_duration((int64_t)r->wait.max_ms, max, sizeof(max)));
-    if (r->spare > 0)
-        printf("%.2f%% of all device time was held as spares.\n", 100 * r->spare);
+    print_spares(r);
     if (r->n_points > 0)
         printf(
             "Of the free devices, %.1f%% were on partly used nodes and %.1f%% in partly used racks (mean).\n",
@@ -154,7 +217,9 @@ static void show_jobs(const struct sim_result *r, bool wide)
 
 void simview_print(const struct scenario *scenario, const struct sim_result *r, uint64_t seed, bool wide)
 {
-    print_headline(scenario, r, seed);
+    print_title(scenario, r, seed);
+    print_never(scenario, r);
+    print_headline(r);
     show_parts(r);
     show_faults(r);
     print_waits(r);
@@ -189,6 +254,8 @@ static json_t *job_json(const struct sim_job *j)
     jsonx_set(o, "ranks", json_integer(j->ranks));
     jsonx_set(o, "attempts", json_integer(j->attempts));
     jsonx_set(o, "interrupted", json_integer(j->interrupted));
+    jsonx_set(o, "spares", json_integer(j->spares));
+    jsonx_set(o, "never_fits", json_boolean(j->never_fits));
     jsonx_set(o, "step", json_integer(j->step));
     jsonx_set(o, "steps", json_integer(j->steps));
     set_time(o, "submitted_s", j->submitted_ms);
@@ -251,6 +318,7 @@ json_t *simview_json(const struct scenario *scenario, const struct sim_result *r
     jsonx_set_real(o, "goodput", r->goodput);
     jsonx_set_real(o, "down", r->down);
     jsonx_set_real(o, "spare", r->spare);
+    jsonx_set_real(o, "yield", r->yield);
     jsonx_set_real(o, "torn_nodes", r->torn_nodes);
     jsonx_set_real(o, "torn_racks", r->torn_racks);
     set_time(o, "mttf_s", r->mttf_ms > 0 ? r->mttf_ms : -1);

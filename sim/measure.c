@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "daemon/core/explain.h"
 #include "sim/sim_private.h"
 
 static void advance(struct level *level, double ms)
@@ -103,6 +104,30 @@ static void account(struct sim_time *t, const struct vjob *job, const struct job
         wall_ms - t->useful - t->stalled - t->slowed - l->detect - l->stop - l->place - l->load - l->replay;
 }
 
+/* Can it start at all? Jobs of one entry ask for the same, so the first that waits is asked for. */
+static bool can_never_start(struct sim *sim, const struct vjob *job)
+{
+    struct verdict v;
+    bool never = explain_job(sim->core, sim_time_now(sim), job->id, &v) == 0 && v.kind == VERDICT_NEVER;
+    verdict_clear(&v);
+    return never;
+}
+
+static void find_never(struct sim *sim, struct sim_result *out)
+{
+    enum { NOT_ASKED, NEVER, SOME_DAY } *known = mem_zero(sim->sc->n_jobs + 1, sizeof(*known));
+    for (size_t i = 0; i < out->n_jobs; i++) {
+        struct sim_job *j = &out->jobs[i];
+        if (j->started_ms >= 0 || j->state != JOB_PENDING)
+            continue;
+        if (known[j->entry] == NOT_ASKED)
+            known[j->entry] = can_never_start(sim, sim->jobs[i]) ? NEVER : SOME_DAY;
+        j->never_fits = known[j->entry] == NEVER;
+        out->never_fit += j->never_fits;
+    }
+    free(known);
+}
+
 static void fill_job(const struct sim *sim, const struct vjob *job, struct sim_job *out)
 {
     const struct job_record *r = core_job(sim->core, job->id);
@@ -111,6 +136,7 @@ static void fill_job(const struct sim *sim, const struct vjob *job, struct sim_j
     out->reason = str_dup(r->reason);
     out->attempts = r->attempt;
     out->interrupted = job->interrupted;
+    out->spares = job->n_spares;
     out->submitted_ms = since_begin(r->submitted_ms);
     out->started_ms = since_begin(r->started_ms);
     out->ended_ms = since_begin(r->ended_ms);
@@ -203,12 +229,16 @@ void measure_results(struct sim *sim, struct sim_result *out)
     out->events = sim->events;
     memcpy(out->faults, sim->faults, sizeof(out->faults));
     measure_jobs(sim, out);
+    find_never(sim, out);
     measure_waits(out);
     measure_largest(out);
     out->utilisation = sim->held.total / all;
     out->goodput = (double)out->device_ms.useful / all;
     out->down = sim->down.total / all;
     out->spare = sim->spare.total / all;
+    out->yield = out->wall_device_ms > 0
+                     ? (double)out->device_ms.useful / ((double)out->wall_device_ms + sim->spare.total)
+                     : (double)NAN;
     out->points = sim->points;
     out->n_points = sim->n_points;
     sim->points = NULL;

@@ -338,12 +338,19 @@ static void hold(struct sim *sim, struct vjob *job, int64_t sign)
         measure_hold(sim, &sim->nodes[job->nodes[i]], sign * job->seat_ranks[i]);
 }
 
+/* Spares are held like other slots, and counted on their own beside that. */
+static void stand_by(struct sim *sim, const struct vjob *job, double sign)
+{
+    sim->spare.value += sign * (double)job->n_spares;
+    sim->held.value += sign * (double)job->n_spares;
+}
+
 static void end(struct sim *sim, struct vjob *job)
 {
     runs_settle(sim, job);
     enter(sim, job, RUN_OVER);
     hold(sim, job, -1);
-    sim->spare.value -= (double)job->n_spares;
+    stand_by(sim, job, -1);
     job->live = false;
     job->idle_ms = sim->now_ms;
     job->stamp = job->durable_stamp = 0;
@@ -366,7 +373,7 @@ static void begin(struct sim *sim, struct vjob *job, const struct attempt_record
     job->since_ms = sim->now_ms;
     hold(sim, job, 1);
     job->n_spares = (int64_t)a->n_spares;
-    sim->spare.value += (double)job->n_spares;
+    stand_by(sim, job, 1);
 }
 
 void runs_attempt(struct sim *sim, int64_t id, int64_t number)

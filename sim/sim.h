@@ -31,6 +31,8 @@ struct sim_job {
     char *reason;
     int64_t ranks, attempts, interrupted;       /* interrupted: failures that struck it while it had slots */
     int64_t submitted_ms, started_ms, ended_ms; /* since the beginning; started and ended -1 = not yet */
+    bool never_fits; /* it waits for what this cluster does not have; reason says what */
+    int64_t spares;  /* slots held for a repair by its newest attempt */
     int64_t step, steps;
     int64_t wall_ms; /* from first start to end (or the end of the simulation) */
     struct sim_time time;
@@ -56,8 +58,11 @@ struct sim_result {
     struct sim_point *points;
     size_t n_points;
     double utilisation, goodput, down,
-        spare;                 /* shares of all device time: held; useful; out for repair; held as spares */
-    double ettr;               /* of all jobs, weighted by ranks */
+        spare; /* shares of all device time: held, spares included; useful; out for repair; held as spares */
+    double ettr; /* of all jobs, weighted by ranks */
+    double
+        yield; /* useful / device time that jobs took from their first start on, spares included: ETTR after paying for spares */
+    size_t never_fit;          /* jobs that can never start here */
     struct sim_time device_ms; /* as of jobs, each times its ranks, added up */
     int64_t wall_device_ms;
     struct {

@@ -14,7 +14,7 @@ fails() { # fails WHAT RC REGEX COMMAND…
 
 belay sim small.yaml >one 2>err; is "it runs" "$?" 0
 is "and says nothing on stderr" "$(cat err)" ""
-like "the answer comes first" "$(head -n 2 one)" "Of the time that jobs ran, [0-9.]+% was new training"
+like "the answer comes first" "$(head -n 2 one)" "Of the time that jobs ran, [0-9.]+% was new training \(ETTR\)\. .* did new training for [0-9.]+% \(goodput\)"
 belay sim small.yaml >two
 ok "same seed, same bytes" cmp one two
 belay sim small.yaml --seed 2 >two
@@ -38,6 +38,26 @@ like "and what theory says beside it" "$(tail -n 1 sweep)" "the best interval is
 is "it marks one" "$(grep -c '^best ' sweep)" 1
 ok "a sweep of two" quiet bash -c "belay sim small.yaml --days 1 --sweep --set 'sweep={checkpoint.every: [1h, 2h], spares: [0, 1]}' -o json |
   jq -e '(.rows|length) == 4 and .rows[1].set == {\"checkpoint.every\": \"1h\", \"spares\": \"1\"} and .best < 4'"
+
+belay sim small.yaml --days 1 --sweep --set 'sweep={spares: [0, 4]}' >sweep
+is "what spares cost decides where the goodput is the same" "$(grep -c 'Best of 2: spares = 0: ' sweep) $(grep -c '^best  *0 ' sweep)" "1 1"
+like "one seed proves nothing" "$(sed -n 2p sweep)" "With one seed luck cannot be told from merit"
+like "and has no spread" "$(grep '^best' sweep)" "^best +0 +[0-9.]+% +[0-9.]+% +[0-9.]+% +- "
+belay sim small.yaml --days 2 --seeds 3 --sweep --set 'sweep.checkpoint.every=[30m, 31m]' >sweep
+like "settings that chance cannot tell apart are called the same" "$(sed -n 2p sweep)" "1 more has as much goodput, as far as 3 seeds can tell \(95 %\); those marked same have as much yield, too"
+is "and marked" "$(grep -c '^same' sweep)" 1
+
+belay sim - <small.yaml >two; belay sim small.yaml >one
+ok "a scenario on stdin" cmp one two
+is "many times" "$(belay sim - --days 1 --seeds 2 -o json <small.yaml | jq -c '[.seeds, (.rows|length)]')" "[2,1]"
+fails "stdin with a mistake" 2 "^-:1:1: unknown field \"nam\"" belay sim - <<<"nam: x"
+big=(--set jobs.0.spec.run.ranks=1024 --set jobs.0.spec.parallel.dp=128)
+belay sim small.yaml --days 1 "${big[@]}" >never; is "a job that can never start: exit code" "$?" 1
+is "it is in the first lines" "$(sed -n 2p never)" "Job large can never start in this cluster: needs 1024 slots, the cluster has 256."
+is "and in the JSON" "$(belay sim small.yaml --days 1 "${big[@]}" -o json | jq -c '[.jobs[0].never_fits, .jobs[1].never_fits]')" "[true,false]"
+belay sim small.yaml --days 1 --sweep "${big[@]}" --set 'sweep={spares: [0, 1]}' >never; is "in no row of a sweep: exit code" "$?" 1
+like "it says so" "$(head -n 1 never)" "^With spares = 0, job large can never start in this cluster: needs 1024"
+is "a name cannot disturb the terminal" "$(belay sim small.yaml --days 1 --set 'name="a\u001b[2J"' | head -n 1 | tr -d '[:print:]\n')" ""
 
 fails "nothing to sweep" 2 "small.yaml has nothing to sweep: add" belay sim small.yaml --sweep --set 'sweep={}'
 fails "a plot of many" 2 "svg draws one run" belay sim small.yaml --seeds 2 --svg x.svg

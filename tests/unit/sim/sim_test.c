@@ -175,6 +175,53 @@ static void test_fragmentation(void **state)
     sim_result_clear(&r);
 }
 
+/* Spares are held, and yield is what is left of ETTR after paying for them. */
+static void test_spares_cost(void **state)
+{
+    (void)state;
+    struct sim_result r;
+    run(HEAD "checkpoint: {every: never}\nload: 0s\nspares: 1\njobs: [" JOB(16, "work: 10h") "]\n", 1, 1, &r);
+    double useful = 36000e3 * 16, wall = 36001e3;
+    assert_int_equal(r.jobs[0].wall_ms, 36001000);
+    assert_int_equal(r.jobs[0].spares, 8);
+    assert_true(fabs(r.utilisation - (wall + 2e3) * 24 / (32 * 86400e3)) < 1e-9);
+    assert_true(fabs(r.spare - (wall + 2e3) * 8 / (32 * 86400e3)) < 1e-9);
+    assert_true(fabs(r.yield - useful / (16 * wall + 8 * (wall + 2e3))) < 1e-9);
+    assert_true(fabs(r.ettr - useful / (16 * wall)) < 1e-9);
+    sim_result_clear(&r);
+}
+
+/* auto reckons with the failures of the scenario: 1 a node-day and 12 hours of repair, so a node is out with p = 0.39, and of two nodes both
+ * are at once in 15 % of the time; without failures there is nothing to wait for. */
+static void test_spares_auto(void **state)
+{
+    (void)state;
+    struct sim_result r;
+    run(HEAD "load: 0s\nspares: auto\njobs: [" JOB(16, "work: 1h") "]\n"
+                                                                   "failures: {rates: {node: 1/node-day}, "
+                                                                   "repair: {node: 12h}}\n",
+        0.1, 1, &r);
+    assert_int_equal(r.jobs[0].spares, 16);
+    sim_result_clear(&r);
+    run(HEAD "load: 0s\nspares: auto\njobs: [" JOB(16, "work: 1h") "]\n", 0.1, 1, &r);
+    assert_int_equal(r.jobs[0].spares, 0);
+    sim_result_clear(&r);
+}
+
+static void test_never_fits(void **state)
+{
+    (void)state;
+    struct sim_result r;
+    run(HEAD "jobs: [" JOB(32, "work: 30d") ", " JOB(64, "work: 1h, count: 3") ", " JOB(32, "work: 1h") "]\n",
+        1, 1, &r);
+    assert_int_equal(r.n_jobs, 5);
+    assert_int_equal(r.never_fit, 3);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(r.jobs[i].never_fits, r.jobs[i].ranks == 64); /* the last only waits */
+    assert_int_equal(r.wait.still, 4);
+    sim_result_clear(&r);
+}
+
 static void test_same_seed_same_result(void **state)
 {
     (void)state;
@@ -233,15 +280,12 @@ static void test_planned_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_undisturbed),
-        cmocka_unit_test(test_overlap_waits),
-        cmocka_unit_test(test_waits_for_slots),
-        cmocka_unit_test(test_crash),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_fragmentation),
-        cmocka_unit_test(test_same_seed_same_result),
-        cmocka_unit_test(test_same_failures),
-        cmocka_unit_test(test_planned_step),
+        cmocka_unit_test(test_undisturbed),     cmocka_unit_test(test_overlap_waits),
+        cmocka_unit_test(test_waits_for_slots), cmocka_unit_test(test_crash),
+        cmocka_unit_test(test_kinds),           cmocka_unit_test(test_fragmentation),
+        cmocka_unit_test(test_spares_cost),     cmocka_unit_test(test_spares_auto),
+        cmocka_unit_test(test_never_fits),      cmocka_unit_test(test_same_seed_same_result),
+        cmocka_unit_test(test_same_failures),   cmocka_unit_test(test_planned_step),
     };
     return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
 }

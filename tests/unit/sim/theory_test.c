@@ -108,11 +108,39 @@ static void test_best_intervals(void **state)
     assert_true(fabs(at - theory_young(50, 10000)) < 2);
 }
 
+static void test_luck(void **state)
+{
+    (void)state;
+    static const struct {
+        double d[20];
+        size_t n;
+        bool luck;
+    } rows[] = {
+        {{5}, 1, true},
+        {{1, 1, 1, 1}, 4, false},
+        {{0, 0, 0}, 3, true},
+        {{1, -1}, 2, true},
+        {{0.9, 1.1}, 2, true}, /* 12.71 times 0.1 is more than 1 */
+        {{-0.9, -1.0, -1.1}, 3, false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(theory_is_luck(rows[i].d, rows[i].n), rows[i].luck);
+    double some[20],
+        less[20]; /* standard error 0.229; by t with 19 degrees of freedom 0.48 is not zero any more */
+    for (size_t i = 0; i < 20; i++) {
+        some[i] = 0.50 + (i % 2 ? 1 : -1);
+        less[i] = 0.46 + (i % 2 ? 1 : -1);
+    }
+    assert_false(theory_is_luck(some, 20));
+    assert_true(theory_is_luck(less, 20));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_closed_form),
         cmocka_unit_test(test_best_intervals),
+        cmocka_unit_test(test_luck),
     };
     return cmocka_run_group_tests_name("sim theory", tests, NULL, NULL);
 }
