@@ -20,7 +20,7 @@
 #define DAY_MS   86400000.0
 
 const char *const config_help =
-    "belayd --dir DIR [--listen HOST:PORT] [--cluster FILE]\n"
+    "belayd --dir DIR [--listen HOST:PORT] [--cluster FILE [--play]]\n"
     "\n"
     "The controller of a Belay cluster: keeps its state in DIR/belayd.db, answers on the unix socket "
     "DIR/belayd.sock,\n"
@@ -31,10 +31,12 @@ const char *const config_help =
     "$XDG_STATE_HOME/belay)\n"
     "  --listen HOST:PORT   where agents connect; port 0 takes the one of the last run, or any\n"
     "  --cluster FILE       what the cluster is made of (docs/cluster-file.md)\n"
+    "  --play               other machines stand in for those of the file: only their slots are compared "
+    "with it\n"
     "  --help, --version\n"
     "\n"
     "Settings come from flags, then BELAY_<KEY> variables, then DIR/belay.conf (key = value):\n"
-    "  listen, cluster, heartbeat_ms, suspect_after_ms, down_after_ms, settle_ms, prepare_timeout_ms, "
+    "  listen, cluster, play, heartbeat_ms, suspect_after_ms, down_after_ms, settle_ms, prepare_timeout_ms, "
     "checkpoint_wait_ms,\n"
     "  keep_ms, failures_per_1000_node_days, node_repair_ms\n"
     "SIGTERM or SIGINT: exit; jobs go on without the controller and are found again at its next start.\n";
@@ -43,6 +45,7 @@ const char *const config_help =
 enum setting {
     SET_LISTEN,
     SET_CLUSTER,
+    SET_PLAY,
     SET_HEARTBEAT,
     SET_SUSPECT,
     SET_DOWN,
@@ -60,6 +63,7 @@ static const struct {
 } settings[SETTINGS] = {
     [SET_LISTEN] = {"listen", "BELAY_LISTEN"},
     [SET_CLUSTER] = {"cluster", "BELAY_CLUSTER"},
+    [SET_PLAY] = {"play", "BELAY_PLAY"}, /* 1 or 0 */
     [SET_HEARTBEAT] = {"heartbeat_ms", "BELAY_HEARTBEAT_MS"},
     [SET_SUSPECT] = {"suspect_after_ms", "BELAY_SUSPECT_AFTER_MS"},
     [SET_DOWN] = {"down_after_ms", "BELAY_DOWN_AFTER_MS"},
@@ -94,10 +98,13 @@ static void raw_clear(struct raw *raw)
 
 static int read_flags(struct config *c, struct raw *raw, int argc, char *const *argv, struct err *err)
 {
-    static const struct option options[] = {
-        {"dir", required_argument, NULL, 'd'},     {"listen", required_argument, NULL, 'l'},
-        {"cluster", required_argument, NULL, 'c'}, {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
+                                            {"listen", required_argument, NULL, 'l'},
+                                            {"cluster", required_argument, NULL, 'c'},
+                                            {"play", no_argument, NULL, 'p'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'v'},
+                                            {NULL, 0, NULL, 0}};
     int opt;
     opterr = 0;
     optind = 1;
@@ -109,6 +116,8 @@ static int read_flags(struct config *c, struct raw *raw, int argc, char *const *
             raw_set(raw, SET_LISTEN, optarg, "--listen");
         } else if (opt == 'c') {
             raw_set(raw, SET_CLUSTER, optarg, "--cluster");
+        } else if (opt == 'p') {
+            raw_set(raw, SET_PLAY, "1", "--play");
         } else if (opt == 'h' || opt == 'v') {
             *(opt == 'h' ? &c->help : &c->version) = true;
         } else {
@@ -247,8 +256,11 @@ static int take_cluster(const struct raw *raw, struct config *c, struct err *err
     free(path);
     if (rc != 0)
         return refuse_cluster(raw->source[SET_CLUSTER], &diagnostics, err);
+    int64_t play = 0;
     c->core.cluster = c->cluster;
-    return 0;
+    rc = take_int(raw, SET_PLAY, 0, &play, err);
+    c->core.played = play > 0;
+    return rc;
 }
 
 /* What `spares: auto` counts with. */

@@ -178,7 +178,7 @@ static int sim(const struct command *self, int argc, char **argv)
 const struct command command_sim = {
     .name = "sim",
     .args = "FILE [--seed N] [--seeds K] [--days D] [--set KEY=VALUE]... [--sweep] [--svg FILE]",
-    .help = "Simulates weeks of a cluster: jobs, failures, checkpoints; needs no cluster",
+    .help = "Simulates weeks of a cluster from a scenario file (- = standard input); needs no cluster",
     .examples = "  belay sim examples/sim-small.yaml --svg small.svg\n"
                 "  belay sim examples/sim-small.yaml --sweep --seeds 10\n",
     .min_words = 1,

@@ -71,8 +71,9 @@ static int64_t read_port(const char *dir)
 static int start_belayd(struct up *u, struct err *err)
 {
     char *program = service_program("belayd", err);
-    const char *argv[] = {program,         "--dir", u->dir, u->cluster.file ? "--cluster" : NULL,
-                          u->cluster.file, NULL};
+    /* this host's processors stand in for whatever devices the file has */
+    const char *argv[] = {program,         "--dir",  u->dir, u->cluster.file ? "--cluster" : NULL,
+                          u->cluster.file, "--play", NULL};
     int rc = program ? service_start(&u->belayd, u->dir, (char *const *)(uintptr_t)argv, err) : -1;
     free(program);
     return rc;

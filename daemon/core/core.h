@@ -26,6 +26,8 @@ struct core_config {
     int64_t keep_ms;            /* 600,000: how long a job that starts again keeps the slots it had */
     double failures_per_node_day, repair_days; /* 6.5e-3 and 0.5: for `spares: auto` */
     const struct cluster_spec *cluster;        /* the cluster file, or NULL; borrowed */
+    bool
+        played; /* other machines stand in for those of the file: of what they have only the number of slots is compared */
 };
 void core_config_defaults(struct core_config *config);
 

@@ -80,12 +80,17 @@ static const char *devices(bool gpu)
     return gpu ? "GPUs" : "CPUs";
 }
 
-static void compare_devices(const struct cluster_node *want, const struct link_inventory *have,
-                            struct layout_finding *out)
+static void compare_slots(const struct cluster_node *want, const struct link_inventory *have,
+                          struct layout_finding *out)
 {
     if (have->slots != want->slots)
         differs(out, "%" PRId64 " slot%s instead of %" PRId64, have->slots, have->slots == 1 ? "" : "s",
                 want->slots);
+}
+
+static void compare_devices(const struct cluster_node *want, const struct link_inventory *have,
+                            struct layout_finding *out)
+{
     if (have->gpu != want->gpu)
         differs(out, "%s instead of %s", devices(have->gpu), devices(want->gpu));
     for (size_t i = 0; want->gpu && want->device[0] && i < have->n_gpus; i++)
@@ -114,8 +119,8 @@ static void take_place(const char *what, char to[64], const char *want, struct l
     (void)snprintf(to, 64, "%s", want);
 }
 
-void layout_apply(const struct cluster_spec *cluster, const char *node, struct link_inventory *inventory,
-                  struct layout_finding *out)
+void layout_apply(const struct cluster_spec *cluster, bool played, const char *node,
+                  struct link_inventory *inventory, struct layout_finding *out)
 {
     const struct cluster_node *want = cluster_find(cluster, node);
     *out = (struct layout_finding){0};
@@ -124,8 +129,11 @@ void layout_apply(const struct cluster_spec *cluster, const char *node, struct l
         err_set(&out->text, "is not in the cluster file: its pod and rack are what its agent says");
         return;
     }
-    compare_devices(want, inventory, out);
-    compare_host(want, inventory, out);
+    compare_slots(want, inventory, out);
+    if (!played) {
+        compare_devices(want, inventory, out);
+        compare_host(want, inventory, out);
+    }
     take_place("pod", inventory->pod, want->pod, out);
     take_place("rack", inventory->rack, want->rack, out);
     take_place("NVLink domain", inventory->nvlink, want->nvlink, out);

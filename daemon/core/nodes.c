@@ -350,7 +350,7 @@ static void lay_out(struct core *core, struct node *node)
 {
     struct layout_finding found;
     if (core->config.cluster) {
-        layout_apply(core->config.cluster, node->r.name, &node->r.inventory, &found);
+        layout_apply(core->config.cluster, core->config.played, node->r.name, &node->r.inventory, &found);
         note_difference(core, node, &found);
     } else {
         free(node->differs);

@@ -7,7 +7,7 @@ name: lab
 devices: {type: cpu, per_node: 2}
 pods:
   - {name: pod1, racks: "rack[1-2]", nodes: "n[9-12]", nvlink: rack}
-  - {name: pod2, racks: rack1, nodes: big, devices: {per_node: 3}}
+  - {name: pod2, racks: rack1, nodes: big, devices: {type: h100, per_node: 3, cores: 128, memory: 2TiB}}
 Y
 field() { belay nodes -o json | json ".$1.$2"; }
 

@@ -72,7 +72,7 @@ static void types_of_gpu_are_recognised(void **state)
         struct link_gpu gpu = {0};
         struct link_inventory have = inventory(&gpu, rows[i].gpu);
         struct layout_finding found;
-        layout_apply(spec, rows[i].node, &have, &found);
+        layout_apply(spec, false, rows[i].node, &have, &found);
         if ((found.kind != NULL) != rows[i].differs)
             fail_msg("%s on %s: %s", rows[i].gpu, rows[i].node, found.text.text);
     }
@@ -114,7 +114,7 @@ static void each_difference_is_named(void **state)
         have.gpu = with.gpu;
         have.gpus = with.gpus;
         have.n_gpus = with.n_gpus;
-        layout_apply(spec, "gpu1", &have, &found);
+        layout_apply(spec, false, "gpu1", &have, &found);
         assert_string_equal(found.text.text, rows[i].says);
         assert_true(rows[i].says[0] ? strcmp(found.kind, "node_mismatch") == 0 : found.kind == NULL);
         assert_string_equal(have.pod, "pod1");
@@ -130,7 +130,7 @@ static void a_node_with_cpus_may_be_just_that(void **state)
     struct cluster_spec *spec = lab();
     struct link_inventory have = {.slots = 8, .cores = 1};
     struct layout_finding found;
-    layout_apply(spec, "host", &have, &found);
+    layout_apply(spec, false, "host", &have, &found);
     assert_string_equal(found.text.text, "");
     assert_string_equal(have.pod, "pod4");
     cluster_spec_free(spec);
@@ -142,7 +142,7 @@ static void an_unlisted_node_keeps_its_place(void **state)
     struct cluster_spec *spec = lab();
     struct link_inventory have = {.slots = 8, .rack = "r", .pod = "p", .nvlink = "n"};
     struct layout_finding found;
-    layout_apply(spec, "stranger", &have, &found);
+    layout_apply(spec, false, "stranger", &have, &found);
     assert_string_equal(found.kind, "node_unlisted");
     assert_string_equal(have.rack, "r");
     assert_string_equal(have.pod, "p");
@@ -177,6 +177,38 @@ static size_t told(struct core *core, const char *kind)
         }
     core_changes_clear(core);
     return n;
+}
+
+static void a_stand_in_has_other_devices(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t slots;
+        bool played;
+        const char *says;
+    } rows[] = {{8, false,
+                 "differs from the cluster file: CPUs instead of GPUs, 2 cores instead of 64, 1.0 GiB of "
+                 "memory instead "
+                 "of 512.0"},
+                {8, true, ""},
+                {4, true, "differs from the cluster file: 4 slots instead of 8"}};
+    struct cluster_spec *spec = cluster_spec_new("c");
+    spec->nodes = mem_zero(1, sizeof *spec->nodes);
+    spec->nodes[spec->n_nodes++] = (struct cluster_node){.name = "n",
+                                                         .pod = "p",
+                                                         .rack = "r",
+                                                         .device = "h100",
+                                                         .gpu = true,
+                                                         .slots = 8,
+                                                         .cores = 64,
+                                                         .memory = INT64_C(1) << 39};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct link_inventory have = {.slots = rows[i].slots, .cores = 2, .memory = INT64_C(1) << 30};
+        struct layout_finding found;
+        layout_apply(spec, rows[i].played, "n", &have, &found);
+        assert_string_equal(found.text.text, rows[i].says);
+    }
+    cluster_spec_free(spec);
 }
 
 static struct core *core_with(const struct cluster_spec *spec)
@@ -280,6 +312,7 @@ int main(void)
         cmocka_unit_test(each_difference_is_named),
         cmocka_unit_test(a_node_with_cpus_may_be_just_that),
         cmocka_unit_test(an_unlisted_node_keeps_its_place),
+        cmocka_unit_test(a_stand_in_has_other_devices),
         cmocka_unit_test(a_difference_is_told_once_and_kept_as_the_reason),
         cmocka_unit_test(the_reason_survives_silence_and_a_drain),
         cmocka_unit_test(a_new_controller_does_not_tell_again),

@@ -213,6 +213,11 @@ static void test_cluster(void **state)
     write_conf("cluster = c.yaml # from the folder of belay.conf\n");
     assert_int_equal(load(&c, NULL, NULL, &err), 0);
     assert_string_equal(c.core.cluster->name, "lab");
+    assert_false(c.core.played);
+    config_clear(&c);
+    write_conf("cluster = c.yaml\nplay = 1\n");
+    assert_int_equal(load(&c, NULL, NULL, &err), 0);
+    assert_true(c.core.played);
     config_clear(&c);
     write_cluster("nam: lab\n");
     assert_int_equal(load(&c, NULL, NULL, &err), -1);
