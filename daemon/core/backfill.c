@@ -57,11 +57,12 @@ static bool leaves_room(struct backfill *b, const struct job_spec *spec, const s
     const struct job_spec *head = b->head->r.spec;
     struct err ignored;
     struct placed_rank *room = mem_zero((size_t)head->ranks, sizeof(*room));
-    placement_view_take(b->then, s->ranks, (size_t)spec->ranks, spec->memory);
+    size_t n = s->ranks ? (size_t)spec->ranks : 0;
+    placement_view_take(b->then, s->ranks, n, spec->memory);
     placement_view_take(b->then, s->spares, s->n_spares, spec->memory);
     bool fits = placement_find(b->then, head, room, &ignored) == PLACEMENT_OK;
     if (!fits) {
-        placement_view_give(b->then, s->ranks, (size_t)spec->ranks, spec->memory);
+        placement_view_give(b->then, s->ranks, n, spec->memory);
         placement_view_give(b->then, s->spares, s->n_spares, spec->memory);
     }
     free(room);

@@ -68,6 +68,7 @@ struct job {
     enum placement_result misfit; /* why it was kept out */
     int64_t behind;               /* or the job that it would delay; 0 = none */
     uint64_t hold_version;        /* when that was found */
+    uint64_t spares_version;      /* fit_version when it last looked for spares */
 };
 
 struct hosted {
@@ -259,8 +260,16 @@ void lost_carry(struct core *core,
 void lost_at_go(struct core *core, struct attempt *attempt);
 void lost_at_stop(struct core *core, struct attempt *attempt); /* it never trained */
 
+/* ---- spares.c ---- */
+/* How many spare nodes a job on so many nodes asks for. */
+int64_t core_spares(const struct core_config *config, const struct job_spec *spec, size_t n_nodes);
+int64_t attempt_spare_nodes(const struct core *core, const struct attempt *attempt, bool usable_only);
+/* At the end of a round: running jobs that lack spares take what is free. */
+struct backfill;
+void spares_top_up(struct core *core, struct placement_view *view, struct backfill *backfill);
+
 /* ---- schedule.c ---- */
-/* Where a job goes: its ranks and its spares. */
+/* Where a job goes: its ranks (NULL: they are there already) and its spares. */
 struct seating {
     struct placed_rank *ranks, *spares;
     size_t n_spares;
@@ -273,8 +282,6 @@ void capacity_shrank(struct core *core); /* jobs that are held back for a head m
 void schedule(struct core *core);
 /* What is free now; borrows the nodes' names. */
 struct placement_view *core_view(const struct core *core);
-/* How many spare nodes the job asks for. n_nodes: of its placement. */
-int64_t core_spares(const struct core_config *config, const struct job_spec *spec, size_t n_nodes);
 
 /* ---- core.c ---- */
 uint64_t core_random(struct core *core);

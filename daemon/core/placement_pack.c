@@ -314,7 +314,8 @@ static void spread_top(struct pack *p, int top)
     int first = 0;
     int64_t width = p->blocks.size[top] / p->blocks.size[top - 1];
     struct choose_part *parts = parts_of(p, top, 0, &n);
-    leave_for_spares(p, parts, n, width);
+    if (p->view->level[top - 1].kind >= DOMAIN_POD)
+        leave_for_spares(p, parts, n, width);
     choose_parts(parts, n, width, CHOOSE_FEWEST, p->view->level[top - 1].kind < DOMAIN_POD);
     while (first < p->mesh->n && p->plan->level[p->order[first]] < top)
         first++;

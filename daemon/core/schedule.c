@@ -257,14 +257,6 @@ static bool may_try(const struct core *core, const struct job *job)
            !keep_unheard(core, job);
 }
 
-int64_t core_spares(const struct core_config *config, const struct job_spec *spec, size_t n_nodes)
-{
-    int64_t most = (int64_t)n_nodes; /* as many again as it has */
-    if (spec->placement.spares != JOB_SPARES_AUTO)
-        return spec->placement.spares < most ? spec->placement.spares : most;
-    return placement_spares_auto((int64_t)n_nodes, config->failures_per_node_day, config->repair_days);
-}
-
 /* Ranks stay where they are as far as their nodes are usable; spares that are left stay spares. */
 static enum placement_result repair(const struct round *r, const struct job *job, struct seating *s,
                                     struct err *why)
@@ -403,6 +395,7 @@ static void one_round(struct core *core)
     struct round r = {.view = core_view(core)};
     try_keeping(core, &r);
     try_others(core, &r);
+    spares_top_up(core, r.view, &r.backfill);
     end_round(&r);
     sweep_queue(core);
 }
