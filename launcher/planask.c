@@ -81,15 +81,26 @@ static bool mesh_chosen(const struct planask *ask)
     return ask->search || (ask->model && !mesh_given(ask));
 }
 
+/* a x b, or one more than there may be ranks; both are at most that. */
+static int64_t ranks_of(int64_t a, int64_t b)
+{
+    return a > JOB_RANKS_MAX / b ? JOB_RANKS_MAX + 1 : a * b;
+}
+
 /* Ranks in all and DP, from whichever of --gpus and --dp are given; of a search, whose meshes have --dp or any, the ranks. */
 static int count_ranks(const struct planask *ask, int64_t *dp)
 {
-    int64_t replica = or_one(ask->tp) * or_one(ask->pp) * or_one(ask->cp);
-    int64_t gpus = ask->gpus == PLANASK_NOT_GIVEN ? replica * or_one(ask->dp) : ask->gpus;
+    int64_t replica = ranks_of(ranks_of(or_one(ask->tp), or_one(ask->pp)), or_one(ask->cp));
+    int64_t asked = ranks_of(replica, or_one(ask->dp));
+    int64_t gpus = ask->gpus == PLANASK_NOT_GIVEN ? asked : ask->gpus;
+    if (asked > JOB_RANKS_MAX)
+        return cli_fail(
+            CLI_USAGE,
+            "plan: tp x pp x cp x dp are more than %d ranks, which is the most that a job may have",
+            JOB_RANKS_MAX);
     if (gpus % replica != 0)
         return cli_fail(CLI_USAGE, "plan: %lld GPUs cannot be divided by tp x pp x cp = %lld",
                         (long long)gpus, (long long)replica);
-    int64_t asked = replica * or_one(ask->dp);
     *dp = gpus / replica;
     if (mesh_chosen(ask) && gpus % asked == 0)
         return CLI_DONE;

@@ -140,6 +140,7 @@ fails "an MFU above 1" 2 'up to 1, such as 0.5' belay plan --model llama3-8b --g
 fails "tokens below 0" 2 'such as 300e9' belay plan --model llama3-8b --gpus 8 --tokens -1
 fails "a mesh that does not divide the GPUs" 2 '8 GPUs cannot be divided by tp x pp x cp = 3' belay plan --model llama3-8b --gpus 8 --tp 3
 fails "a mesh that is not the GPUs" 2 'tp x pp x cp x dp is 4, not --gpus 8' belay plan --model llama3-8b --gpus 8 --tp 2 --dp 2
+fails "a mesh beyond all bounds" 2 'more than 1048576 ranks' belay plan --model gpt3-175b --tp 1048576 --pp 1048576 --cp 1048576 --dp 1048576
 fails "a mesh that does not divide the model" 2 'tp 64 does not divide the 32 heads' belay plan --model llama3-8b --gpus 64 --tp 64
 fails "a batch that the mesh does not divide" 2 'plan: train.batch.global: 10 sequences cannot|plan: train.batch.global: 10 is not a multiple' belay plan --model llama3-8b --gpus 8 --dp 8 --global 10
 fails "a wrong recomputation" 2 'must be none, selective or full' belay plan --model llama3-8b --gpus 8 --recompute some
