@@ -156,6 +156,17 @@ static struct verdict *verdicts_of(const struct planning *p, const struct search
     return all;
 }
 
+/* 0 when one of the shown meshes could start now, 6 when one would only have to wait, else 7. */
+static int search_exit(const struct search_result *meshes, const struct verdict *verdicts, size_t n)
+{
+    int best = CLI_NEVER;
+    for (size_t i = 0; i < n && meshes[i].plan.fits; i++) {
+        int rc = verdicts ? verdictview_exit(&verdicts[i]) : CLI_DONE;
+        best = rc < best ? rc : best;
+    }
+    return best;
+}
+
 static int list(const struct planning *p, const struct search_result *meshes, size_t count)
 {
     size_t top = (size_t)p->top < count ? (size_t)p->top : count;
@@ -167,7 +178,7 @@ static int list(const struct planning *p, const struct search_result *meshes, si
     } else {
         planview_search(&p->job.request, meshes, count, top, verdicts, p->output == OUTPUT_WIDE);
     }
-    int rc = !meshes[0].plan.fits ? CLI_NEVER : verdicts ? verdictview_exit(&verdicts[0]) : CLI_DONE;
+    int rc = search_exit(meshes, verdicts, top);
     for (size_t i = 0; verdicts && i < top; i++)
         verdict_clear(&verdicts[i]);
     free(verdicts);

@@ -2,7 +2,7 @@
 # belay plan in a cluster, running or on paper: the sentence first, exit codes 0, 6 and 7, JSON, and the picture.
 . "$(dirname "$0")/../lib.sh"
 ROOT=$PWD
-plan 60
+plan 65
 cd "$SCRATCH" || exit 1
 
 exits() { # WHAT CODE COMMAND...: exit code; its output in out and err
@@ -75,6 +75,14 @@ exits "more than the cluster has, whatever the mesh" 7 belay plan --model llama3
 like "is said first" "$(head -1 out)" "^It never fits: needs 16384 GPU slots, the cluster has 128"
 exits "what it proposes, it can place" 0 belay plan --model llama3-405b --gpus 16384 --cluster "$paper" -o json
 is "on all ranks, TP in the server" "$(json .verdict.placement.length <out) $(json .traffic.axes.0.level <out)" "16384 node"
+printf 'name: six\ndevices: {type: h200, per_node: 6}\npods:\n  - {name: p, racks: "r[1-2]", nodes: "n[1-4]"}\n' >six.yaml
+few=(belay plan --model llama3-70b --gpus 20 --global 40 --zero 2 --recompute none --cluster six.yaml)
+"${few[@]}" --search -o json >out
+is "the fastest mesh may be one that the nodes cannot hold" "$(json .0.tp <out) $(json .0.verdict <out)" "4 never"
+exits "and a search that shows another exits as that" 0 "${few[@]}" --search
+exits "but not when it is not shown" 7 "${few[@]}" --search --top 1
+exits "without a search the best that they can is taken" 0 "${few[@]}" -o json
+is "with narrower groups" "$(json .mesh.tp <out)" 2
 exits "with a picture" 0 belay plan --model llama3-8b --gpus 64 --cluster "$tops/two-racks.yaml" --svg best.svg
 is "of every rank" "$(grep -o 'rank [0-9]*' best.svg | sort -u | wc -l)" 64
 exits "a search asks about each mesh" 6 belay plan --model llama3-70b --gpus 512 --cluster "$tops/half-drained.yaml" --search --top 3 -o json
