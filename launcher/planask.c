@@ -172,7 +172,7 @@ static char *write_yaml(const struct planask *ask, const struct plan_device *dev
                    "resources: {device: %s}\n"
                    "%s",
                    ask->model, ask->model, (long long)context, steps, (long long)global,
-                   (long long)(chosen ? 1 : or_one(ask->micro)), device->gpu ? "bf16" : "fp32",
+                   (long long)or_one(ask->micro), device->gpu ? "bf16" : "fp32",
                    ask->recompute && !chosen ? ask->recompute : "none", device->gpu ? "gpu" : "cpu", mesh);
     free(mesh);
     return yaml;

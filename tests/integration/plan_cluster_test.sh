@@ -2,7 +2,7 @@
 # belay plan in a cluster, running or on paper: the sentence first, exit codes 0, 6 and 7, JSON, and the picture.
 . "$(dirname "$0")/../lib.sh"
 ROOT=$PWD
-plan 65
+plan 67
 cd "$SCRATCH" || exit 1
 
 exits() { # WHAT CODE COMMAND...: exit code; its output in out and err
@@ -80,6 +80,9 @@ few=(belay plan --model llama3-70b --gpus 20 --global 40 --zero 2 --recompute no
 "${few[@]}" --search -o json >out
 is "the fastest mesh may be one that the nodes cannot hold" "$(json .0.tp <out) $(json .0.verdict <out)" "4 never"
 exits "and a search that shows another exits as that" 0 "${few[@]}" --search
+sed 's/h200/h100/' six.yaml >six-h100.yaml
+exits "nor does one that cannot be placed spoil it" 0 belay plan --model llama3-70b --gpus 20 --global 640 --zero 0 --cluster six-h100.yaml --search
+like "though it is there" "$(sed -n 4p out)" "never fits"
 exits "but not when it is not shown" 7 "${few[@]}" --search --top 1
 exits "without a search the best that they can is taken" 0 "${few[@]}" -o json
 is "with narrower groups" "$(json .mesh.tp <out)" 2

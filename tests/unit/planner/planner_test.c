@@ -242,6 +242,17 @@ static void a_bubble_is_what_nobody_can_fill(void **state)
     }
 }
 
+/* 64 scatters and a gather instead of one each, but every micro-batch hides its own. */
+static void sharded_gradients_hide_behind_their_micro_batch(void **state)
+{
+    (void)state;
+    struct plan whole = plan_of("preset: llama3-8b", 4096, "dp: 64, zero: 1", "h100", 0);
+    struct plan cut = plan_of("preset: llama3-8b", 4096, "dp: 64, zero: 2", "h100", 0);
+    NEAR(cut.traffic.axis[AXIS_DP].bytes, 32.5 * whole.traffic.axis[AXIS_DP].bytes, 1e-12);
+    assert_true(cut.step.dp > whole.step.dp && cut.step.dp <= 32.5 * whole.step.dp * (1 + 1e-9));
+    assert_true(cut.step.total > whole.step.total && cut.memory.total < whole.memory.total);
+}
+
 /* 8 heads of keys and values are on each of 64 ranks once, so 8 times as a whole. */
 static void heads_that_are_copied_take_their_room(void **state)
 {
@@ -368,6 +379,7 @@ int main(void)
         cmocka_unit_test(memory_of_every_stage_is_there),
         cmocka_unit_test(a_bubble_is_what_nobody_can_fill),
         cmocka_unit_test(heads_that_are_copied_take_their_room),
+        cmocka_unit_test(sharded_gradients_hide_behind_their_micro_batch),
         cmocka_unit_test(days_at_an_mfu_are_those_of_the_formula),
         cmocka_unit_test(the_least_change_that_helps_is_found),
     };

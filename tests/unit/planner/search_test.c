@@ -265,6 +265,9 @@ static void tp_stays_within_its_border(void **state)
     struct found f = search("preset: llama3-70b", 64, "dp: 64", "h100");
     assert_int_equal(widest(&f, AT(tp)), 8);
     done(&f);
+    f = search("preset: llama3-70b", 64, "dp: 64, zero: 1}\nplacement: {tp: {within: pod}", "h100");
+    assert_int_equal(widest(&f, AT(tp)), 8); /* the border would allow more, NVLink ends there */
+    done(&f);
     f = search("preset: llama3-70b", 64, "dp: 64", "gb200");
     assert_int_equal(widest(&f, AT(tp)), 4);
     struct plan_request base;
