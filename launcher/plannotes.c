@@ -5,6 +5,8 @@
 
 #include "common/mem.h"
 
+#define EMPTY (1.0 / 3) /* of a step: a bubble that is worth a word */
+
 void plannotes_add(struct plannotes *notes, char *text)
 {
     if (text && notes->count < PLANNOTES_MAX)
@@ -23,6 +25,13 @@ void plannotes_caution(struct plannotes *notes, const struct plan_request *reque
                                  replicas));
     if (request->device->caution)
         plannotes_add(notes, str_printf("%s (docs/planning.md)", request->device->caution));
+    if (plan->step.bubble > EMPTY * plan->step.total)
+        plannotes_add(
+            notes,
+            str_printf("%.0f micro-batch%s cannot fill a pipeline of %lld ranks, which waits for %.0f %% "
+                       "of the step: a larger global batch would",
+                       plan->micro_batches, plan->micro_batches == 1 ? "" : "es",
+                       (long long)request->spec->pp, 100 * plan->step.bubble / plan->step.total));
 }
 
 void plannotes_clear(struct plannotes *notes)

@@ -13,7 +13,7 @@ struct plannotes {
 
 /* Takes the sentence; NULL is none. */
 void plannotes_add(struct plannotes *notes, char *text);
-/* What docs/planning.md says of predictions of this kind. */
+/* What docs/planning.md says of predictions of this kind, and a batch that leaves the pipeline empty for a third of the step. */
 void plannotes_caution(struct plannotes *notes, const struct plan_request *request, const struct plan *plan);
 void plannotes_clear(struct plannotes *notes);
 

@@ -86,6 +86,7 @@ fails "a picture of many meshes" 2 'leave one away' belay plan --model llama3-8b
 exits "ZeRO-3 over 128 nodes" 0 belay plan --model gpt3-175b --gpus 1024 --zero 3 --dp 1024 --recompute full
 like "is not confirmed" "$(sed -n 2p out)" '^note: no published run confirms ZeRO-3 over 1024 replicas'
 like "B200 neither" "$(belay plan --model llama3-8b --gpus 8 --gpu b200 -o json | json .notes.0)" 'no published run confirms what is predicted for b200'
+like "a batch too small for the pipeline" "$(belay plan --model llama3-405b --gpu h100 --tp 8 --pp 16 --dp 128 --global 256 | sed -n 2p)" '^note: 2 micro-batches cannot fill a pipeline of 16 ranks, which waits for 8[0-9] % of the step: a larger global batch would$'
 is "H100 in the usual mesh is" "$(json .notes.length <plan.json)" 0
 exits "a mesh that does not fit" 7 belay plan --model llama3-8b --gpus 8 --gpu h100 --dp 8
 like "says in its first line what would" "$(head -1 out)" 'does not fit: a device needs 82.5 GB and has 80; with zero 2, recompute none it would need 68.4'
