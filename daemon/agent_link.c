@@ -210,6 +210,7 @@ struct agent_link *agent_link_new(struct event_base *base, struct turn *turn,
                                             .secret = config->secret,
                                             .heartbeat_ms = config->heartbeat_ms,
                                             .logs = agent_logs_new(base),
+                                            .desired = desired_new(),
                                             .logged_in = on_logged_in,
                                             .due = on_due,
                                             .gone = on_gone};
@@ -235,6 +236,7 @@ void agent_link_free(struct agent_link *link)
     while (!TAILQ_EMPTY(&link->strangers))
         agent_peer_close(TAILQ_FIRST(&link->strangers)->peer);
     agent_logs_free(link->owner.logs);
+    desired_free(link->owner.desired);
     free(link);
 }
 

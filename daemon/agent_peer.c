@@ -89,37 +89,21 @@ void agent_peer_flush(struct agent_peer *peer)
     peer->n_acks = 0;
 }
 
-static uint64_t text_hash(const char *text)
-{
-    uint64_t h = 1469598103934665603u; /* FNV-1a */
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return h ? h : 1;
-}
-
-static json_t *desired_message(struct agent_peer *peer)
-{
-    struct link_order *orders = NULL;
-    size_t n = core_node_orders(turn_core(peer->owner->turn), peer->node, &orders);
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++) {
-        json_array_append_new(list, link_order_encode(&orders[i], NULL));
-        link_order_clear(&orders[i]);
-    }
-    free(orders);
-    return json_pack("{s:s,s:o}", "t", "desired", "attempts", list);
-}
-
 void agent_peer_send_desired(struct agent_peer *peer)
 {
-    json_t *msg = desired_message(peer);
-    char *text = json_dumps(msg, JSON_COMPACT);
-    uint64_t hash = text ? text_hash(text) : 0;
-    if (hash != peer->desired_hash)
-        agent_peer_send(peer, msg);
+    struct link_order *orders = NULL;
+    struct evbuffer *out = evbuffer_new();
+    size_t n = core_node_orders(turn_core(peer->owner->turn), peer->node, &orders);
+    if (!out)
+        abort(); /* out of memory */
+    uint64_t hash = desired_write(peer->owner->desired, orders, n, out);
+    if (hash != peer->desired_hash && bufferevent_write_buffer(peer->bev, out) != 0)
+        abort(); /* out of memory */
     peer->desired_hash = hash;
-    free(text);
-    json_decref(msg);
+    evbuffer_free(out);
+    for (size_t i = 0; i < n; i++)
+        link_order_clear(&orders[i]);
+    free(orders);
 }
 
 /* ---- login ---- */

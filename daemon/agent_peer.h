@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "daemon/agent_logs.h"
+#include "daemon/desired.h"
 #include "daemon/turn.h"
 
 struct agent_peer;
@@ -18,6 +19,7 @@ struct agent_peer_owner {
     const char *secret;
     int64_t heartbeat_ms;
     struct agent_logs *logs;
+    struct desired *desired;
     /* place: what was given to agent_peer_new. */
     void (*logged_in)(
         void *ctx, void *place); /* before the core hears of it: an older peer of that node is closed here */

@@ -92,6 +92,8 @@ struct link_progress {
 json_t *link_order_encode(const struct link_order *order, const char *type_or_null);
 int link_order_decode(const json_t *obj, struct link_order *out, struct err *err);
 void link_order_clear(struct link_order *order);
+/* The map alone, as it stands in an order. */
+json_t *link_map_encode(const struct link_map_node *map, size_t n_map);
 void link_map_free(struct link_map_node *map, size_t n_map); /* takes NULL */
 
 json_t *link_report_encode(const struct link_report *report, const char *type_or_null);

@@ -46,12 +46,12 @@ static json_t *encode_map_node(const struct link_map_node *m)
     return node;
 }
 
-static json_t *encode_map(const struct link_order *o)
+json_t *link_map_encode(const struct link_map_node *map, size_t n_map)
 {
-    json_t *map = json_array();
-    for (size_t i = 0; i < o->n_map; i++)
-        (void)json_array_append_new(map, encode_map_node(&o->map[i]));
-    return map;
+    json_t *list = json_array();
+    for (size_t i = 0; i < n_map; i++)
+        (void)json_array_append_new(list, encode_map_node(&map[i]));
+    return list;
 }
 
 static json_t *encode_argv(const struct link_order *o)
@@ -109,7 +109,7 @@ json_t *link_order_encode(const struct link_order *order, const char *type_or_nu
     jsonx_set(obj, "env", encode_env(order));
     jsonx_set(obj, "ranks", encode_ranks(order));
     if (order->n_map > 0)
-        jsonx_set(obj, "map", encode_map(order));
+        jsonx_set(obj, "map", link_map_encode(order->map, order->n_map));
     return obj;
 }
 
