@@ -118,8 +118,8 @@ struct core {
     struct timer settle_timer;
     bool settled, loaded;
     struct list queue; /* jobs that wait for slots, most urgent first; entries may be out of date */
-    bool schedule_dirty;
-    uint64_t fit_version;  /* grows when slots may have become free */
+    bool schedule_dirty, any_spares; /* any_spares: some job ever asked for some */
+    uint64_t fit_version;            /* grows when slots may have become free */
     int64_t head_job;      /* the most urgent job that waits for slots, in the last round; 0 = none */
     uint64_t hold_version; /* grows when who is held back for it may have changed without more free slots */
     struct list examine_nodes, examine_attempts;

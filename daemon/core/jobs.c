@@ -57,6 +57,7 @@ struct job *job_add(struct core *core, struct job_record *record)
     job->timer = (struct timer){.owner = job, .fire = job_due};
     job->directory = directory_absolute(job->r.cwd, job->r.spec->checkpoint.directory);
     insert_by_id(core, job);
+    core->any_spares = core->any_spares || job->r.spec->placement.spares != 0;
     if (job->r.key) {
         char *key = submit_key(job->r.uid, job->r.key);
         idmap_put(core->job_by_key, key, job);

@@ -65,7 +65,7 @@ static void top_up(struct core *core, struct placement_view *view, struct backfi
 
 void spares_top_up(struct core *core, struct placement_view *view, struct backfill *backfill)
 {
-    for (size_t i = 0; i < core->jobs.count; i++) {
+    for (size_t i = 0; i < core->jobs.count && core->any_spares; i++) {
         struct job *job = core->jobs.items[i];
         bool runs = job->current && job->current->r.state == ATTEMPT_RUNNING;
         if (!runs || job->r.spec->placement.spares == 0 || job->spares_version == core->fit_version)
