@@ -109,6 +109,16 @@ bool backfill_allows(struct backfill *b, const struct core *core, const struct j
     return false;
 }
 
+bool backfill_spares(struct backfill *b, const struct core *core, const struct job_spec *spec,
+                     int64_t ends_ms, const struct seating *spares)
+{
+    if (!b->head)
+        return true;
+    if (!b->computed)
+        compute(b, core);
+    return b->start_ms != INT64_MAX && (ends_ms <= b->start_ms || leaves_room(b, spec, spares));
+}
+
 void backfill_clear(struct backfill *b)
 {
     placement_view_free(b->then);

@@ -29,6 +29,10 @@ void backfill_waits(struct backfill *b, struct core *core, struct job *job);
 bool backfill_allows(struct backfill *b, const struct core *core, const struct job_spec *spec,
                      int64_t ends_ms, const struct seating *seats, struct err *why);
 
+/* May a running job take more spares? Only when nobody waits, or the head's start is known and not delayed. */
+bool backfill_spares(struct backfill *b, const struct core *core, const struct job_spec *spec,
+                     int64_t ends_ms, const struct seating *spares);
+
 /* Known without looking where it would go: it may not start. False: it must be looked at. */
 bool backfill_bars(struct backfill *b, const struct core *core, int64_t ends_ms, struct err *why);
 

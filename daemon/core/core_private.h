@@ -68,7 +68,7 @@ struct job {
     enum placement_result misfit; /* why it was kept out */
     int64_t behind;               /* or the job that it would delay; 0 = none */
     uint64_t hold_version;        /* when that was found */
-    uint64_t spares_version;      /* fit_version when it last looked for spares */
+    uint64_t spares_version;      /* fit_version + hold_version when its spares were last looked after */
 };
 
 struct hosted {
@@ -263,10 +263,9 @@ void lost_at_stop(struct core *core, struct attempt *attempt); /* it never train
 /* ---- spares.c ---- */
 /* How many spare nodes a job on so many nodes asks for. */
 int64_t core_spares(const struct core_config *config, const struct job_spec *spec, size_t n_nodes);
-int64_t attempt_spare_nodes(const struct core *core, const struct attempt *attempt, bool usable_only);
-/* At the end of a round: running jobs that lack spares take what is free. */
+/* At the end of a round: running jobs give up spares that are none any more, and take what is free. */
 struct backfill;
-void spares_top_up(struct core *core, struct placement_view *view, struct backfill *backfill);
+void spares_look_after(struct core *core, struct placement_view *view, struct backfill *backfill);
 
 /* ---- schedule.c ---- */
 /* Where a job goes: its ranks (NULL: they are there already) and its spares. */

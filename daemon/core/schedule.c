@@ -372,7 +372,8 @@ static void try_keeping(struct core *core, struct round *r)
 
 bool job_waits_for_slots(const struct core *core, const struct job *job)
 {
-    return job->waiting && !job->current && job->kept_out && job->fit_version == core->fit_version &&
+    bool tried = job->kept_out && (job->kept || job->fit_version == core->fit_version);
+    return job->waiting && !job->current && tried &&
            (job->misfit == PLACEMENT_CAPACITY || job->misfit == PLACEMENT_FRAGMENTED);
 }
 
@@ -395,7 +396,7 @@ static void one_round(struct core *core)
     struct round r = {.view = core_view(core)};
     try_keeping(core, &r);
     try_others(core, &r);
-    spares_top_up(core, r.view, &r.backfill);
+    spares_look_after(core, r.view, &r.backfill);
     end_round(&r);
     sweep_queue(core);
 }

@@ -119,6 +119,32 @@ static void test_a_head_may_keep_slots(void **state)
     world_free(w);
 }
 
+/* Also when another job that keeps slots starts in the same round. */
+static void test_a_head_is_not_overlooked(void **state)
+{
+    (void)state;
+    struct world *w = world_new(4, 2);
+    int64_t k1 = world_run(w, 4, "priority: 9\n");
+    int64_t k2 = world_run(w, 2, "restart: {backoff: 20s}\n");
+    world_run(w, 1, "limits: {time: 1h}\n");
+    world_pass(w, 300);
+    struct agent *g = world_agent(w, world_attempt(w, k1)->placement[3].node);
+    world_exit(w, k2, 0, 1, 0, false);
+    world_pump(w);
+    g->alive = false;
+    world_unlink(w, g);
+    world_pass(w, 8000);
+    assert_job(w, k1, JOB_RESTARTING);
+    assert_job(w, k2, JOB_RESTARTING);
+    int64_t endless = world_run(w, 1, "");
+    world_pass(w, 300);
+    assert_job(w, endless, JOB_PENDING);
+    world_pass(w, 30000);
+    assert_job(w, k2, JOB_RUNNING);
+    assert_job(w, endless, JOB_PENDING);
+    world_free(w);
+}
+
 /* Held back for a start that nobody knows any more: let go, and not overtaken by a later one. */
 static void test_held_back_are_looked_at_again(void **state)
 {
@@ -140,13 +166,10 @@ static void test_held_back_are_looked_at_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shorter_jobs_go_first),
-        cmocka_unit_test(test_room_beside_the_head),
-        cmocka_unit_test(test_nobody_waits_for_the_unknown),
-        cmocka_unit_test(test_never_is_no_head),
-        cmocka_unit_test(test_limits_count_while_starting),
-        cmocka_unit_test(test_spares_delay_as_well),
-        cmocka_unit_test(test_a_head_may_keep_slots),
+        cmocka_unit_test(test_shorter_jobs_go_first),         cmocka_unit_test(test_room_beside_the_head),
+        cmocka_unit_test(test_nobody_waits_for_the_unknown),  cmocka_unit_test(test_never_is_no_head),
+        cmocka_unit_test(test_limits_count_while_starting),   cmocka_unit_test(test_spares_delay_as_well),
+        cmocka_unit_test(test_a_head_may_keep_slots),         cmocka_unit_test(test_a_head_is_not_overlooked),
         cmocka_unit_test(test_held_back_are_looked_at_again),
     };
     return cmocka_run_group_tests_name("core backfill", tests, NULL, NULL);
