@@ -10,6 +10,10 @@
 #include "daemon/core/core_private.h"
 #include "daemon/core/holders.h"
 
+enum {
+    LOOKS_MAX = 8
+}; /* for more spares, a round: each costs a placement, perhaps also one of the head; the others' turn comes with the next */
+
 int64_t core_spares(const struct core_config *config, const struct job_spec *spec, size_t n_nodes)
 {
     int64_t most = (int64_t)n_nodes; /* as many again as it has */
@@ -96,12 +100,12 @@ static bool find_more(struct core *core, struct placement_view *view, struct bac
 }
 
 static void look_after(struct core *core, struct placement_view *view, struct backfill *backfill,
-                       struct attempt *a)
+                       struct attempt *a, int *looks)
 {
     int64_t wanted = core_spares(&core->config, a->job->r.spec, a->r.n_nodes);
     bool changed = drop_useless(core, a);
     int64_t missing = wanted - count_nodes(a->r.spares, a->r.n_spares);
-    if (missing > 0 && find_more(core, view, backfill, a, missing))
+    if (missing > 0 && (*looks)++ < LOOKS_MAX && find_more(core, view, backfill, a, missing))
         changed = true;
     if (!changed)
         return;
@@ -114,14 +118,15 @@ static void look_after(struct core *core, struct placement_view *view, struct ba
 void spares_look_after(struct core *core, struct placement_view *view, struct backfill *backfill)
 {
     uint64_t version = core->fit_version + core->hold_version;
+    int looks = 0;
     if (!core->any_spares || !core->settled)
         return;
-    for (size_t i = 0; i < core->jobs.count; i++) {
+    for (size_t i = 0; i < core->jobs.count && looks < LOOKS_MAX; i++) {
         struct job *job = core->jobs.items[i];
         bool runs = job->current && job->current->r.state == ATTEMPT_RUNNING;
         if (!runs || job->r.spec->placement.spares == 0 || job->spares_version == version)
             continue;
         job->spares_version = version;
-        look_after(core, view, backfill, job->current);
+        look_after(core, view, backfill, job->current, &looks);
     }
 }
