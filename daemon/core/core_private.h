@@ -117,7 +117,8 @@ struct core {
     struct timers *timers;
     struct timer settle_timer;
     bool settled, loaded;
-    struct list queue; /* jobs that wait for slots, most urgent first; entries may be out of date */
+    struct list queue;  /* jobs that wait for slots, most urgent first; entries may be out of date */
+    size_t spares_from; /* index of the job whose spares are looked after first in the next round */
     bool schedule_dirty, any_spares; /* any_spares: some job ever asked for some */
     uint64_t fit_version;            /* grows when slots may have become free */
     int64_t head_job;      /* the most urgent job that waits for slots, in the last round; 0 = none */

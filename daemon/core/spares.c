@@ -115,18 +115,26 @@ static void look_after(struct core *core, struct placement_view *view, struct ba
                (long long)count_nodes(a->r.spares, a->r.n_spares), (long long)wanted);
 }
 
+static bool wants_a_look(const struct job *job, uint64_t version)
+{
+    return job->current && job->current->r.state == ATTEMPT_RUNNING && job->r.spec->placement.spares != 0 &&
+           job->spares_version != version;
+}
+
+/* Goes on where the last round stopped, so that everybody's turn comes. */
 void spares_look_after(struct core *core, struct placement_view *view, struct backfill *backfill)
 {
     uint64_t version = core->fit_version + core->hold_version;
+    size_t n = core->jobs.count, from = core->spares_from, i = 0;
     int looks = 0;
     if (!core->any_spares || !core->settled)
         return;
-    for (size_t i = 0; i < core->jobs.count && looks < LOOKS_MAX; i++) {
-        struct job *job = core->jobs.items[i];
-        bool runs = job->current && job->current->r.state == ATTEMPT_RUNNING;
-        if (!runs || job->r.spec->placement.spares == 0 || job->spares_version == version)
+    for (; i < n && looks < LOOKS_MAX; i++) {
+        struct job *job = core->jobs.items[(from + i) % n];
+        if (!wants_a_look(job, version))
             continue;
         job->spares_version = version;
         look_after(core, view, backfill, job->current, &looks);
     }
+    core->spares_from = n > 0 ? (from + i) % n : 0;
 }
