@@ -5,7 +5,7 @@ set -euo pipefail
 packages=(build-essential pkg-config perl procps
   libevent-dev libjansson-dev libyaml-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libxxhash-dev
   libpmix-dev libopenmpi-dev openmpi-bin libhwloc-dev libopenblas-openmp-dev)
-[ "${1:-check}" = build ] || packages+=(libcmocka-dev clang-format clang-tidy libomp-dev cppcheck sqlite3)
+[ "${1:-check}" = build ] || packages+=(libcmocka-dev clang-format clang-tidy libomp-dev cppcheck sqlite3 jq)
 missing=()
 for p in "${packages[@]}"; do
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null || true)" = installed ] || missing+=("$p")
