@@ -152,7 +152,7 @@ void core_turn(struct core *core, struct core_time t)
 
 int64_t core_next_wakeup(const struct core *core)
 {
-    return timers_next(core->timers);
+    return core->more_to_try ? core->t.mono_ms : timers_next(core->timers);
 }
 
 /* ---- reading ---- */

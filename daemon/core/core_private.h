@@ -119,6 +119,7 @@ struct core {
     bool settled, loaded;
     struct list queue;  /* jobs that wait for slots, most urgent first; entries may be out of date */
     size_t spares_from; /* index of the job whose spares are looked after first in the next round */
+    bool more_to_try;   /* the last round stopped before its end: another turn is due at once */
     bool schedule_dirty, any_spares; /* any_spares: some job ever asked for some */
     uint64_t fit_version;            /* grows when slots may have become free */
     int64_t head_job;      /* the most urgent job that waits for slots, in the last round; 0 = none */
@@ -264,6 +265,10 @@ void lost_at_stop(struct core *core, struct attempt *attempt); /* it never train
 /* ---- spares.c ---- */
 /* How many spare nodes a job on so many nodes asks for. */
 int64_t core_spares(const struct core_config *config, const struct job_spec *spec, size_t n_nodes);
+/* An event that says how many of the wanted spare nodes it has. */
+void spares_tell(struct core *core, const struct attempt *attempt, int64_t wanted);
+/* Spare nodes of the attempt on which none of these ranks (as many as its own) is. */
+int64_t spares_left(const struct core *core, struct attempt *attempt, const struct placed_rank *ranks);
 /* At the end of a round: running jobs give up spares that are none any more, and take what is free. */
 struct backfill;
 void spares_look_after(struct core *core, struct placement_view *view, struct backfill *backfill);

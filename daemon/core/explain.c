@@ -159,29 +159,33 @@ static void tell_start(const struct inquiry *q)
     v->cost = cost_json(&cost, q->spec);
 }
 
-/* It would fit, but delay a job that goes before it: then it waits all the same. */
-static bool must_wait(const struct inquiry *q)
+bool inquiry_waits(const struct inquiry *q, const struct job_spec *spec, struct err *why)
 {
     if (!q->core || !q->head)
         return false;
     struct backfill b = {.head = q->head};
     struct seating seats = {.ranks = q->ranks};
-    struct err why;
-    size_t nodes = placement_nodes(q->ranks, (size_t)q->spec->ranks);
-    int64_t wanted = core_spares(q->config, q->spec, nodes);
+    size_t n = (size_t)spec->ranks;
+    int64_t wanted = core_spares(q->config, spec, placement_nodes(q->ranks, n));
     if (wanted > 0) {
-        placement_view_take(q->view, q->ranks, (size_t)q->spec->ranks, q->spec->memory);
-        seats.spares = placement_spares(q->view, q->spec, q->ranks, wanted, &seats.n_spares);
-        placement_view_give(q->view, q->ranks, (size_t)q->spec->ranks, q->spec->memory);
+        placement_view_take(q->view, q->ranks, n, spec->memory);
+        seats.spares = placement_spares(q->view, spec, q->ranks, wanted, &seats.n_spares);
+        placement_view_give(q->view, q->ranks, n, spec->memory);
     }
-    bool waits = !backfill_allows(&b, q->core, q->spec, q->ends_ms, &seats, &why);
-    if (waits) {
-        q->out->kind = VERDICT_OTHER;
-        q->out->sentence = str_dup(why.text);
-    }
+    bool waits = !backfill_allows(&b, q->core, spec, q->ends_ms, &seats, why);
     free(seats.spares);
     backfill_clear(&b);
     return waits;
+}
+
+static bool must_wait(const struct inquiry *q)
+{
+    struct err why;
+    if (!inquiry_waits(q, q->spec, &why))
+        return false;
+    q->out->kind = VERDICT_OTHER;
+    q->out->sentence = str_dup(why.text);
+    return true;
 }
 
 static void inquire(struct inquiry *q)

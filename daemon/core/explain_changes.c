@@ -27,7 +27,8 @@ const char *explain_domain(enum job_domain domain)
 static const char *effect(const struct inquiry *q, const struct job_spec *spec)
 {
     enum placement_result result = inquiry_ask(q, spec, NULL);
-    if (result == PLACEMENT_OK)
+    struct err why;
+    if (result == PLACEMENT_OK && !inquiry_waits(q, spec, &why))
         return "start now";
     return q->out->kind == VERDICT_NEVER && result != PLACEMENT_NEVER ? "fit this cluster" : NULL;
 }

@@ -25,6 +25,9 @@ struct inquiry {
 /* Could this spec (with at most as many ranks as q->spec) be placed in the view as it is? why may be NULL. */
 enum placement_result inquiry_ask(const struct inquiry *q, const struct job_spec *spec, struct err *why);
 
+/* It was just placed (q->ranks) and would fit, but delay a job that goes before it: then it waits all the same. */
+bool inquiry_waits(const struct inquiry *q, const struct job_spec *spec, struct err *why);
+
 /* explain_changes.c: appends to q->out->changes what would let it start, or, where it never fits, fit. The view is left as it was. */
 void explain_changes(const struct inquiry *q, const struct placement_room *now,
                      const struct placement_room *all);

@@ -63,6 +63,7 @@ void capacity_grew(struct core *core)
 void capacity_shrank(struct core *core)
 {
     core->hold_version++;
+    core->fit_version++; /* why they wait may have changed, too */
     core->schedule_dirty = true;
 }
 
@@ -86,7 +87,11 @@ struct shape {
     enum job_domain within[AXIS_COUNT]; /* of required borders; DOMAIN_CLUSTER where there is none */
 };
 
-enum { SHAPES_MAX = 64, ROUNDS_MAX = 4 };
+enum {
+    SHAPES_MAX = 64,
+    ROUNDS_MAX = 4,
+    TRIES_MAX = 256
+}; /* TRIES_MAX: placements a turn; each takes up to 0.3 ms at full size */
 
 struct round {
     struct placement_view *view;
@@ -94,6 +99,7 @@ struct round {
     enum placement_result result[SHAPES_MAX];
     char *why[SHAPES_MAX];
     size_t n_shapes;
+    int tries;
     struct backfill backfill;
 };
 
@@ -245,6 +251,9 @@ static void start(struct core *core, struct job *job, const struct seating *s)
     job->r.progress.phase[0] = '\0';
     struct attempt *a = attempt_new(core, job, s->ranks, s->spares, s->n_spares);
     struct err why;
+    int64_t wanted = core_spares(&core->config, job->r.spec, a->r.n_nodes);
+    if (wanted > 0)
+        spares_tell(core, a, wanted);
     err_set(&why, "waits for %zu node%s to get ready", a->r.n_nodes, a->r.n_nodes == 1 ? "" : "s");
     job_event(core, job, JOB_PLACED, why.text);
 }
@@ -274,7 +283,8 @@ static enum placement_result seat_job(const struct round *r, const struct job *j
     return placement_find(r->view, job->r.spec, s->ranks, why);
 }
 
-/* Takes its ranks from the view, and spare nodes for them. A job that cannot have those starts without. */
+/* Takes its ranks from the view, and spare nodes for them. A job that cannot have those starts without; one that keeps some from before
+ * gets no more than those at first, since nobody has asked who waits. */
 static void take_seats(const struct core *core, struct round *r, const struct job *job, struct seating *s)
 {
     const struct job_spec *spec = job->r.spec;
@@ -283,7 +293,8 @@ static void take_seats(const struct core *core, struct round *r, const struct jo
     if (spec->placement.spares == 0)
         return;
     int64_t wanted = core_spares(&core->config, spec, placement_nodes(s->ranks, n));
-    s->spares = placement_spares(r->view, spec, s->ranks, wanted, &s->n_spares);
+    int64_t left = job->kept ? spares_left(core, job->kept, s->ranks) : wanted;
+    s->spares = placement_spares(r->view, spec, s->ranks, left < wanted ? left : wanted, &s->n_spares);
     placement_view_take(r->view, s->spares, s->n_spares, spec->memory);
 }
 
@@ -325,7 +336,7 @@ static bool try_seats(struct core *core, struct round *r, struct job *job)
     struct err why = {""};
     struct seating s = {.ranks = NULL};
     enum placement_result result = seat_job(r, job, &s, &why);
-    bool starts = false;
+    bool starts = false, never_fits = false;
     if (result == PLACEMENT_OK) {
         take_seats(core, r, job, &s);
         starts = start_or_hold(core, r, job, &s);
@@ -333,9 +344,12 @@ static bool try_seats(struct core *core, struct round *r, struct job *job)
         if (!job->kept)
             remember_misfit(r, job, result, why.text);
         misfit(core, job, result, why.text);
+        never_fits = result == PLACEMENT_NEVER;
     }
     if (!starts)
         seating_free(&s);
+    if (never_fits)
+        keep_end(core, job); /* nothing to keep slots for */
     return starts;
 }
 
@@ -349,8 +363,10 @@ static void try_job(struct core *core, struct round *r, struct job *job)
     struct err why;
     if (!job->kept && backfill_bars(&r->backfill, core, holders_end_of(core, job), &why)) {
         hold_back(core, job, r->backfill.head->r.id, why.text);
+        job->hold_version--; /* it was not looked at: the next round does */
         return;
     }
+    r->tries++;
     struct placed_rank *kept = job->kept ? keep_list(core, job, &n_kept) : NULL;
     placement_view_give(r->view, kept, n_kept, job->r.spec->memory);
     shut_out_avoided(r, job, true);
@@ -381,7 +397,12 @@ static void try_others(struct core *core, struct round *r)
 {
     for (size_t i = 0; i < core->queue.count; i++) {
         struct job *job = core->queue.items[i];
-        if (!job->kept && may_try(core, job))
+        bool tries = !job->kept && may_try(core, job);
+        if (tries && r->tries >= TRIES_MAX) {
+            core->more_to_try = true;
+            break;
+        }
+        if (tries)
             try_job(core, r, job);
         if (job_waits_for_slots(core, job))
             backfill_waits(&r->backfill, core, job);
@@ -392,18 +413,22 @@ static void try_others(struct core *core, struct round *r)
 
 static void one_round(struct core *core)
 {
-    core->schedule_dirty = false;
+    core->schedule_dirty = core->more_to_try = false;
     struct round r = {.view = core_view(core)};
     try_keeping(core, &r);
     try_others(core, &r);
     spares_look_after(core, r.view, &r.backfill);
     end_round(&r);
     sweep_queue(core);
+    core->schedule_dirty = core->schedule_dirty || core->more_to_try;
 }
 
 /* A round may itself free slots: a job that moved gives up what it kept. */
 void schedule(struct core *core)
 {
-    for (int rounds = 0; core->schedule_dirty && rounds < ROUNDS_MAX; rounds++)
+    for (int rounds = 0; core->schedule_dirty && rounds < ROUNDS_MAX; rounds++) {
         one_round(core);
+        if (core->more_to_try)
+            break; /* the next turn goes on, with what has happened meanwhile */
+    }
 }

@@ -30,6 +30,36 @@ static int64_t count_nodes(const struct placed_rank *spares, size_t n)
     return nodes;
 }
 
+void spares_tell(struct core *core, const struct attempt *a, int64_t wanted)
+{
+    struct event_of of = {.kind = "spares", .job = a->r.job, .attempt = a->r.number, .rank = -1};
+    event_note(core, of, "attempt %lld has %lld of %lld spare nodes", (long long)a->r.number,
+               (long long)count_nodes(a->r.spares, a->r.n_spares), (long long)wanted);
+}
+
+int64_t spares_left(const struct core *core, struct attempt *a, const struct placed_rank *ranks)
+{
+    int64_t left = count_nodes(a->r.spares, a->r.n_spares);
+    for (size_t i = 0; i < a->r.n_spares; i++) {
+        struct node *node = node_find(core, a->r.spares[i].node);
+        if (node)
+            node->mark = a;
+    }
+    for (size_t i = 0; i < a->r.world && left > 0; i++) {
+        struct node *node = node_find(core, ranks[i].node);
+        if (!node || node->mark != a)
+            continue;
+        node->mark = NULL;
+        left--;
+    }
+    for (size_t i = 0; i < a->r.n_spares; i++) {
+        struct node *node = node_find(core, a->r.spares[i].node);
+        if (node)
+            node->mark = NULL;
+    }
+    return left;
+}
+
 /* Could the slot take over a rank, now or once its node is heard from again? */
 static bool serves(const struct core *core, const struct attempt *a, const struct placed_rank *slot)
 {
@@ -110,9 +140,7 @@ static void look_after(struct core *core, struct placement_view *view, struct ba
     if (!changed)
         return;
     mark_attempt(core, a);
-    struct event_of of = {.kind = "spares", .job = a->r.job, .attempt = a->r.number, .rank = -1};
-    event_note(core, of, "attempt %lld has %lld of %lld spare nodes", (long long)a->r.number,
-               (long long)count_nodes(a->r.spares, a->r.n_spares), (long long)wanted);
+    spares_tell(core, a, wanted);
 }
 
 static bool wants_a_look(const struct job *job, uint64_t version)
