@@ -254,9 +254,11 @@ static void note_ahead(struct inquiry *q, const struct core *core, struct job *j
     v->ahead++;
     if (job_waits_for_slots(core, job) && (!q->head || more_urgent(job, q->head)))
         q->head = job;
-    if (v->ahead > 1)
+    if (q->first && !more_urgent(job, q->first))
         return;
+    q->first = job;
     v->ahead_job = job->r.id;
+    free(v->ahead_name);
     v->ahead_name = str_dup(job->r.spec->name);
 }
 

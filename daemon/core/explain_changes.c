@@ -60,11 +60,12 @@ static bool starts_with(const struct inquiry *q, size_t from, size_t to)
     return starts;
 }
 
-/* The shortest run of nodes out of service, in their order, that would do: first its end, then its beginning. */
+/* The shortest run of nodes out of service, in their order, that would do: first its end, then its beginning. Nothing is said where another
+ * job would take them first. */
 static void try_nodes(const struct inquiry *q)
 {
     size_t low = 0, high = q->n_idle, last;
-    if (q->n_idle == 0 || !starts_with(q, 0, q->n_idle))
+    if (q->head || q->n_idle == 0 || !starts_with(q, 0, q->n_idle))
         return;
     while (high - low > 1) {
         size_t mid = low + (high - low) / 2;

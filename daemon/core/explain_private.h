@@ -18,6 +18,7 @@ struct inquiry {
     const struct core_config *config;
     const struct core *core; /* NULL: a cluster on paper, where nobody waits */
     struct job *head;        /* the most urgent of those that wait for slots and go before it, or NULL */
+    const struct job *first; /* the most urgent of all that go before it, or NULL */
     int64_t ends_ms;         /* when its time limit would end it; INT64_MAX = it has none */
     bool places;             /* wanted: where each rank would go */
 };

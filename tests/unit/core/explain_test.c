@@ -165,6 +165,12 @@ static void test_others_go_first(void **state)
     assert_int_equal(v.ahead_job, first);
     assert_int_equal(v.starts_ms, 0);
     verdict_clear(&v);
+    int64_t urgent = world_run(w, 4, "priority: 5\n");
+    world_pass(w, 500);
+    v = ask(w, second);
+    assert_int_equal(v.ahead, 2);
+    assert_int_equal(v.ahead_job, urgent);
+    verdict_clear(&v);
     world_free(w);
 }
 
@@ -188,6 +194,29 @@ static void test_would_be_held_back(void **state)
     verdict_clear(&v);
     job_spec_free(endless);
     job_spec_free(shorter);
+    world_free(w);
+}
+
+/* A node that comes back goes to who waits before it. */
+static void test_nodes_go_to_the_first(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    enum core_refusal why;
+    struct err err = {""};
+    world_run(w, 2, "");
+    world_pass(w, 300);
+    assert_int_equal(core_drain(w->core, world_time(w), "node1", "fan", 0, false, &why, &err), 0);
+    int64_t first = world_run(w, 2, ""), second = world_run(w, 2, "");
+    world_pass(w, 500);
+    struct verdict v = ask(w, first);
+    assert_int_equal(v.n_changes, 1);
+    assert_says(v.changes[0], "with node1 back in service it would start now");
+    verdict_clear(&v);
+    v = ask(w, second);
+    for (size_t i = 0; i < v.n_changes; i++)
+        assert_null(strstr(v.changes[i], "back in service"));
+    verdict_clear(&v);
     world_free(w);
 }
 
@@ -257,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_fragmented_on_nodes),
         cmocka_unit_test(test_never_on_a_full_cluster),
         cmocka_unit_test(test_others_go_first),
+        cmocka_unit_test(test_nodes_go_to_the_first),
         cmocka_unit_test(test_fewest_nodes_are_named),
         cmocka_unit_test(test_spares_are_told),
         cmocka_unit_test(test_would_be_held_back),
