@@ -50,7 +50,7 @@ SRC_shim := $(call sources,agent/shim)
 SRC_sim := $(call sources,sim)
 SRC_launcher := $(call sources,launcher)
 SRC_kernels := $(call sources,kernels kernels/cpu)
-SRC_runtime := $(call sources,runtime)
+SRC_runtime := $(call sources,runtime $(patsubst %/,%,$(wildcard runtime/*/)))
 PARTS := common schema planner core daemon agent shim sim launcher kernels runtime
 
 # what each part links with, nearest first (arrows go one way)
@@ -134,7 +134,7 @@ endef
 $(foreach p,$(PARTS),$(eval $(call unit,$(p))))
 
 # tests/unit/double: kernels and model compiled a second time with double as their number type (the reference).
-DOUBLE_SRC := $(SRC_kernels) $(wildcard runtime/model*.c)
+DOUBLE_SRC := $(SRC_kernels) $(wildcard runtime/model/*.c)
 DOUBLE_OBJ := $(patsubst %.c,$(BUILD)/double/%.o,$(DOUBLE_SRC))
 DOUBLE := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/double/*_test.c))
 $(BUILD)/double/%.o: %.c
@@ -196,7 +196,7 @@ unit: build-tests
 
 # ---- lint --------------------------------------------------------------------------------------------------------------
 C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] planner/*.[ch] sim/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
-	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/sim/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
+	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] runtime/*/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/sim/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
 TIDY := $(patsubst %.c,$(BUILD)/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
 lint: lint-format lint-banned lint-arrows $(TIDY) lint-cppcheck
 lint-format:

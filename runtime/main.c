@@ -7,8 +7,8 @@
 
 #include "common/log.h"
 #include "common/mem.h"
-#include "runtime/comm.h"
-#include "runtime/data.h"
+#include "runtime/comm/comm.h"
+#include "runtime/data/data.h"
 #include "runtime/exits.h"
 #include "runtime/host.h"
 #include "runtime/signals.h"

@@ -10,8 +10,8 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "runtime/checkpoint/shelf.h"
 #include "runtime/exits.h"
-#include "runtime/shelf.h"
 
 #define CANDIDATES_MAX 4096
 

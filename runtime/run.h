@@ -5,15 +5,15 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "runtime/checkpoint.h"
-#include "runtime/claim.h"
-#include "runtime/comm.h"
-#include "runtime/data.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/claim.h"
+#include "runtime/comm/comm.h"
+#include "runtime/data/data.h"
+#include "runtime/engine/optimizer.h"
 #include "runtime/fault.h"
 #include "runtime/metrics.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 #include "runtime/notify.h"
-#include "runtime/optimizer.h"
 #include "schema/job.h"
 
 struct run {

@@ -13,8 +13,8 @@
 #include "common/fsutil.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "runtime/checkpoint/shelf.h"
 #include "runtime/exits.h"
-#include "runtime/shelf.h"
 
 /* Rank 0 makes the folder; all get its name. */
 static int begin(struct run *run, char folder[PATH_MAX])

@@ -17,14 +17,14 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "kernels/kernels.h"
+#include "runtime/checkpoint/shelf.h"
 #include "runtime/config.h"
+#include "runtime/engine/schedule.h"
 #include "runtime/exits.h"
 #include "runtime/host.h"
 #include "runtime/resume.h"
 #include "runtime/run.h"
 #include "runtime/save.h"
-#include "runtime/schedule.h"
-#include "runtime/shelf.h"
 #include "runtime/signals.h"
 
 #define PRINT_INTERVAL_S 0.1 /* at most ten lines a second */

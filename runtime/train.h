@@ -2,7 +2,7 @@
 #ifndef BELAY_RUNTIME_TRAIN_H
 #define BELAY_RUNTIME_TRAIN_H
 
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 #include "schema/job.h"
 
 /* Collective. Trains what the job says; every rank returns the same exit code (runtime/exits.h), whose reason was logged. Reads BELAY_JOB_ID,

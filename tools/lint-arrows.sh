@@ -18,7 +18,15 @@ BEGIN {
   may["kernels"] = "kernels common"
   may["kernels/cpu"] = "kernels kernels/cpu common"
   may["kernels/cuda"] = "kernels kernels/cuda common"
-  may["runtime"] = "runtime kernels schema common"
+  # the rooms of the runtime; the trainer and its subcommands, in the folder itself, use them all
+  may["runtime/comm"] = "runtime/comm kernels common"
+  may["runtime/text"] = "runtime/text common"
+  may["runtime/data"] = "runtime/data runtime/text schema common"
+  may["runtime/model"] = "runtime/model runtime/comm kernels schema common"
+  may["runtime/engine"] = "runtime/engine runtime/model runtime/comm kernels schema common"
+  may["runtime/checkpoint"] = "runtime/checkpoint runtime/model common"
+  may["runtime/convert"] = "runtime/convert runtime/checkpoint runtime/text schema common"
+  may["runtime"] = "runtime runtime/comm runtime/text runtime/data runtime/model runtime/engine runtime/checkpoint runtime/convert kernels schema common"
   # parts that compute only: the core, and the planner and simulator around it
   pure["daemon/core"] = pure["planner"] = pure["sim"] = 1
   # what they may use: values, text and memory; the rest of libc and of common/ reaches outside

@@ -12,8 +12,8 @@
 
 #include "common/clock.h"
 #include "kernels/kernels.h"
-#include "runtime/model.h"
-#include "runtime/optimizer.h"
+#include "runtime/engine/optimizer.h"
+#include "runtime/model/model.h"
 
 static const struct job_model gpt2_124m = {ARCH_GPT2, "gpt2-124m", 12, 768, 12, 12, 3072, 50257, 1024, 0, 0};
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 
 #define STEP      1e-3
 #define TOLERANCE 1e-5

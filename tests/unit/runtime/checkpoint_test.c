@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "runtime/checkpoint.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 /* A model of three tensors: a matrix, a vector, and one with fewer rows than ranks. */
 #define COUNT (10 * 3 + 7 + 2 * 2 * 2)

@@ -2,7 +2,7 @@
 #include "common/mem.h"
 #include "scratch.h"
 
-#include "runtime/claim.h"
+#include "runtime/checkpoint/claim.h"
 
 static char *fresh(const char *name)
 {

@@ -1,6 +1,6 @@
 #include "scratch.h"
 
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 
 /* Each epoch visits every sequence exactly once, and two epochs differ in order. */
 static void test_permutation(void **state)

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "kernels/kernels.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define B        3

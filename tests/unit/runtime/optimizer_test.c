@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "runtime/optimizer.h"
+#include "runtime/engine/optimizer.h"
 
 /* AdamW as its paper writes it, in double, one number at a time. */
 struct reference {

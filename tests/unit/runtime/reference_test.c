@@ -12,9 +12,9 @@
 #include "common/jsonx.h"
 #include "common/mem.h"
 #include "kernels/kernels.h"
-#include "runtime/model.h"
-#include "runtime/optimizer.h"
-#include "runtime/schedule.h"
+#include "runtime/engine/optimizer.h"
+#include "runtime/engine/schedule.h"
+#include "runtime/model/model.h"
 
 #define FILE_NAME "tests/fixtures/model/reference.json"
 #define FILE_MAX  (1u << 20)

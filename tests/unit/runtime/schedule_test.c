@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "runtime/schedule.h"
+#include "runtime/engine/schedule.h"
 
 static void test_values(void **state)
 {

@@ -4,8 +4,8 @@
 #include "common/mem.h"
 #include "scratch.h"
 
-#include "runtime/checkpoint.h"
-#include "runtime/shelf.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/shelf.h"
 
 static char *dir; /* of the present test */
 

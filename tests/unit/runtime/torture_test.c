@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "runtime/checkpoint.h"
-#include "runtime/claim.h"
-#include "runtime/shelf.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/claim.h"
+#include "runtime/checkpoint/shelf.h"
 
 /* The program's own definitions come before libc's: the call number `fail_at` fails. */
 static int calls, fail_at;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "runtime/digest.h"
+#include "runtime/checkpoint/digest.h"
 
 #define SAFETENSORS_DIMS 3
 

@@ -1,5 +1,5 @@
 /* digest: see digest.h. */
-#include "runtime/digest.h"
+#include "runtime/checkpoint/digest.h"
 
 #include <errno.h>
 #include <fcntl.h>

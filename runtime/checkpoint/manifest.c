@@ -1,5 +1,5 @@
 /* manifest: see manifest.h. The field "self" is the hash of the compact JSON text of everything else, in the order of the file. */
-#include "runtime/manifest.h"
+#include "runtime/checkpoint/manifest.h"
 
 #include <inttypes.h>
 #include <jansson.h>

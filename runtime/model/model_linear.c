@@ -1,5 +1,5 @@
 /* model_linear: y = x W + b and its gradients, for both ways of storing W. */
-#include "runtime/model_private.h"
+#include "runtime/model/model_private.h"
 
 real *model_parameter(const struct model *model, size_t tensor)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 
 #define SUM_ROUND (1u << 24) /* floats that a sum moves at a time: 64 MiB, far below MPI's int counts */
 

@@ -3,7 +3,7 @@
 #define BELAY_RUNTIME_MODEL_PRIVATE_H
 
 #include "kernels/kernels.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 
 #define MODEL_NORM_EPS   1e-5    /* GPT-2 and Llama 2 */
 #define MODEL_ROPE_THETA 10000.0 /* Llama 1 and 2 */

@@ -1,5 +1,5 @@
 /* checkpoint: see checkpoint.h. The manifest is written last: a folder with a good manifest has everything the manifest names. */
-#include "runtime/checkpoint.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

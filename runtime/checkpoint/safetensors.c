@@ -1,5 +1,5 @@
 /* safetensors: see safetensors.h. Data goes from the caller's memory straight into write(), hashed on the way in pieces that stay in cache. */
-#include "runtime/safetensors.h"
+#include "runtime/checkpoint/safetensors.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* claim: see claim.h. Each taker draws a random instance word; comparing that word tells whether a claim is still one's own.
  *
  * Attempts of one job are ordered by their number. Different jobs are not ordered: belayd lets only one live job use a directory. */
-#include "runtime/claim.h"
+#include "runtime/checkpoint/claim.h"
 
 #include <errno.h>
 #include <fcntl.h>

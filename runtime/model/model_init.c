@@ -2,7 +2,7 @@
  * function (splitmix64, Steele, Lea, Flood 2014) and two uniform numbers become two normal ones (Box, Muller 1958). */
 #include <math.h>
 
-#include "runtime/model_private.h"
+#include "runtime/model/model_private.h"
 
 #define GOLDEN 0x9E3779B97F4A7C15u
 

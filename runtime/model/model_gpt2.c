@@ -1,5 +1,5 @@
 /* model_gpt2: one GPT-2 layer (Radford et al. 2019): x + attention(LayerNorm(x)), then x + mlp(LayerNorm(x)), biases everywhere. */
-#include "runtime/model_private.h"
+#include "runtime/model/model_private.h"
 
 static size_t tensor(size_t l, size_t which)
 {

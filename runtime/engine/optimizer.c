@@ -1,5 +1,5 @@
 /* optimizer: see optimizer.h. */
-#include "runtime/optimizer.h"
+#include "runtime/engine/optimizer.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* schedule: see schedule.h. Steps beyond the last one keep min_lr. */
-#include "runtime/schedule.h"
+#include "runtime/engine/schedule.h"
 
 #include <math.h>
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 #include "schema/job.h"
 
 struct optimizer;

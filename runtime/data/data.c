@@ -3,7 +3,7 @@
  * The order within an epoch is a keyed bijection on 0..n-1 instead of a shuffled table: a Feistel network on the next power of four
  * at or above n, walked until it lands below n ("cycle walking"; Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002).
  * That needs no memory however large the corpus is, and any rank can compute any sample at once. */
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

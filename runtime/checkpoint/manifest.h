@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "runtime/digest.h"
-#include "runtime/safetensors.h"
+#include "runtime/checkpoint/digest.h"
+#include "runtime/checkpoint/safetensors.h"
 
 #define MANIFEST_FORMAT    1
 #define MANIFEST_FILE_NAME "manifest.json"

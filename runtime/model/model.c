@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "runtime/model_private.h"
+#include "runtime/model/model_private.h"
 
 static bool gpt2(const struct model *m)
 {

@@ -1,6 +1,6 @@
 /* model_llama: one Llama layer (Touvron et al., arXiv 2302.13971): x + attention(RMSNorm(x)), then x + mlp(RMSNorm(x)), with rotary
  * positions, grouped-query heads, SwiGLU and no biases. q, k and v of a token lie side by side in one row of qkv. */
-#include "runtime/model_private.h"
+#include "runtime/model/model_private.h"
 
 static size_t tensor(size_t l, size_t which)
 {

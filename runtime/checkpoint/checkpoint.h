@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "runtime/manifest.h"
-#include "runtime/model.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/model/model.h"
 
 struct checkpoint_array {
     char name[96];

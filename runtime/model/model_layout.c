@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "runtime/model_private.h"
+#include "runtime/model/model_private.h"
 
 enum size_name { NO_SIZE, HIDDEN, QKV, KV, FFN, VOCAB, CONTEXT };
 

@@ -1,5 +1,5 @@
 /* shelf: see shelf.h. The names on disk are the truth; `latest` is for people and scripts. */
-#include "runtime/shelf.h"
+#include "runtime/checkpoint/shelf.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "common/fsutil.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "runtime/checkpoint.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 #define UNDER_WAY ".step-"
 
