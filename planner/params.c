@@ -1,14 +1,6 @@
 /* params: counting. One block first, then the model, then the part of it that falls to one device. */
 #include "planner/params.h"
 
-#include <string.h>
-
-bool params_tied(const struct job_model *m)
-{
-    static const char published[] = "llama3-";
-    return strncmp(m->preset, published, sizeof published - 1) != 0;
-}
-
 int64_t params_kv_width(const struct job_model *m)
 {
     return m->hidden / m->heads * m->kv_heads;
@@ -56,7 +48,7 @@ void params_count(const struct job_model *m, struct params *out)
     out->ffn = m->layers * out->ffn_block;
     out->norms = m->layers * out->norms_block + norm_of(m);
     out->router = m->layers * out->router_block;
-    out->head = params_tied(m) ? 0 : m->vocab * m->hidden;
+    out->head = m->tied ? 0 : m->vocab * m->hidden;
     out->total =
         out->embedding + out->positions + out->attention + out->ffn + out->norms + out->router + out->head;
     out->active = out->total - (m->experts > 0 ? m->layers * (m->experts - m->top_k) * expert_of(m) : 0);
@@ -95,7 +87,7 @@ static double tables(const struct job_spec *spec, const struct params *p, const 
 {
     const struct job_model *m = &spec->train.model;
     double table = (double)p->embedding / (double)spec->tp;
-    double copies = s->embedding && s->head ? (params_tied(m) ? 1 : 2) : s->embedding || s->head ? 1 : 0;
+    double copies = s->embedding && s->head ? (m->tied ? 1 : 2) : s->embedding || s->head ? 1 : 0;
     return copies * table + (s->embedding ? (double)p->positions : 0) + (s->head ? (double)norm_of(m) : 0);
 }
 

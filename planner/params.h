@@ -16,12 +16,8 @@ struct params {
     int64_t active; /* that one token meets: top_k of the experts; = total without experts */
 };
 
-/* head is 0 where the output shares the table of embeddings (params_tied). Without it the total is job_model_parameters. */
+/* head is 0 where the output shares the table of embeddings (m->tied). The total is job_model_parameters. */
 void params_count(const struct job_model *m, struct params *out);
-
-/* True when the output matrix is the table of embeddings: GPT-2, and every model of the bundled runtime. The published Llama 3 models
- * (the presets llama3-*) have a matrix of their own. */
-bool params_tied(const struct job_model *m);
 
 /* Columns of the key (or value) projection: hidden / heads * kv_heads. */
 int64_t params_kv_width(const struct job_model *m);

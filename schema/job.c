@@ -185,11 +185,32 @@ void job_spec_free(struct job_spec *spec)
     }
     free(spec->argv);
     free(spec->env);
+    for (size_t i = 0; i < spec->train.n_corpora; i++)
+        free(spec->train.corpora[i].path);
+    free(spec->train.corpora);
     free(spec->train.data_path);
+    free(spec->train.from);
+    free(spec->stages);
     free(spec->train.tokenizer);
     free(spec->checkpoint.directory);
     free(spec->notify_url);
     free(spec);
+}
+
+/* Places from the nearer end: the last piece has 0, the first 1, the last but one 2, and so on. */
+static int64_t rank_from_ends(int64_t piece, int64_t pieces)
+{
+    int64_t from_last = pieces - 1 - piece;
+    return from_last <= piece ? 2 * from_last : 2 * piece + 1;
+}
+
+int64_t job_stage_layers(const struct job_spec *spec, int64_t piece)
+{
+    int64_t pieces = spec->pp * spec->virtual_stages, layers = spec->train.model.layers;
+    if (spec->n_stages > 0)
+        return spec->stages[piece];
+    int64_t most = (layers + pieces - 1) / pieces;
+    return most - (rank_from_ends(piece, pieces) < most * pieces - layers);
 }
 
 const char *job_arch_name(enum job_arch arch)
@@ -220,5 +241,6 @@ int64_t job_model_parameters(const struct job_model *m)
     int64_t norm = m->arch == ARCH_LLAMA ? m->hidden : 2 * m->hidden; /* gain; with bias */
     int64_t positions = m->arch == ARCH_LLAMA ? 0 : m->context * m->hidden;
     int64_t block = attention_parameters(m) + ffn_parameters(m) + 2 * norm;
-    return m->vocab * m->hidden + positions + m->layers * block + norm;
+    int64_t tables = m->tied ? 1 : 2;
+    return tables * m->vocab * m->hidden + positions + m->layers * block + norm;
 }

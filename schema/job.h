@@ -15,12 +15,13 @@
 #define JOB_EXIT_NO_RETRY 93 /* a rank that exits with this is not restarted */
 
 enum job_arch { ARCH_GPT2, ARCH_LLAMA };
-enum job_schedule { LR_COSINE, LR_LINEAR, LR_CONSTANT };
+enum job_schedule { LR_COSINE, LR_LINEAR, LR_CONSTANT, LR_WSD, LR_INVERSE_SQRT };
 enum job_precision { PRECISION_FP32, PRECISION_BF16 };
 enum job_recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 enum job_device { DEVICE_AUTO, DEVICE_CPU, DEVICE_GPU };
 enum job_domain { DOMAIN_NODE, DOMAIN_NVLINK, DOMAIN_RACK, DOMAIN_POD, DOMAIN_CLUSTER, DOMAIN_COUNT };
 enum job_pipeline { PIPELINE_1F1B, PIPELINE_INTERLEAVED, PIPELINE_ZERO_BUBBLE };
+enum job_guard { JOB_GUARD_OFF, JOB_GUARD_STOP, JOB_GUARD_SKIP, JOB_GUARD_ROLLBACK };
 enum job_notify { NOTIFY_FAILED = 1, NOTIFY_RESTARTED = 2, NOTIFY_COMPLETED = 4 };
 enum { JOB_RESUME_AUTO = -1, JOB_RESUME_NEVER = -2 }; /* else a step */
 enum { JOB_SPARES_AUTO = -1 };                        /* else a number of nodes */
@@ -30,24 +31,44 @@ struct job_model {
     char preset[32]; /* "" or e.g. "gpt2-124m"; its numbers are already filled in below */
     int64_t layers, hidden, heads, kv_heads, ffn, vocab, context; /* all filled after parsing */
     int64_t experts, top_k;                                       /* 0 = dense */
+    bool tied;                                                    /* the head is the table of embeddings */
+    double norm_eps, rope_theta;                                  /* rope_theta: llama only */
+    double dropout;                                               /* 0 = none */
+    double capacity;                    /* 0 = dropless; else see docs/job-file.md */
+    double balance_loss, router_z_loss; /* weights; 0 without experts */
 };
 
 struct job_optimizer {
     double lr, min_lr, weight_decay, beta1, beta2, eps, clip; /* clip 0 = none */
     int64_t warmup;
     enum job_schedule schedule;
+    int64_t decay; /* steps of the last phase of LR_WSD; filled for every schedule */
+};
+
+/* One corpus of the mixture that a job learns. */
+struct job_corpus {
+    char *path;    /* as data_path */
+    double weight; /* above 0; its share is weight / sum of all weights */
 };
 
 struct job_train {
     struct job_model model;
-    char *data_path; /* text file, or .bin of uint16 tokens; relative to the job's cwd */
-    char *tokenizer; /* "bytes" */
+    char *data_path; /* the first corpus: a text file, or .bin of tokens; relative to the job's cwd */
+    struct job_corpus *corpora; /* always filled; one of weight 1 for data.path */
+    size_t n_corpora;
+    char *tokenizer; /* "bytes", or a file or folder, relative to the job's cwd */
+    double holdout;  /* share of the sequences kept for evaluation; 0 = none */
+    char *from;      /* folder with the first weights of a new run, or NULL */
     int64_t steps;
     int64_t batch_global, batch_micro; /* sequences per step; per rank and pass */
     struct job_optimizer optimizer;
     enum job_precision precision;
     uint64_t seed;
     enum job_recompute recompute;
+    int64_t eval_every, eval_sequences; /* steps between evaluations, 0 = never; sequences of one */
+    enum job_guard guard_action;        /* on a spike of the loss */
+    double guard_factor;
+    int64_t guard_window, guard_patience; /* steps; spikes within them before the action becomes stop */
 };
 
 struct job_border {
@@ -66,6 +87,9 @@ struct job_spec {
     int64_t tp, pp, cp, dp, ep, zero;
     enum job_pipeline pipeline;
     int64_t virtual_stages; /* pieces of the model that each pipeline rank holds; 1 unless interleaved */
+    bool sequence;          /* sequence parallelism; has effect with tp > 1 */
+    int64_t *stages;        /* layers of each of the pp * virtual_stages pieces; NULL = even */
+    size_t n_stages;        /* 0 = even */
     enum job_device device;
     int64_t cpus;   /* per rank */
     int64_t memory; /* bytes per rank */
@@ -120,7 +144,12 @@ void job_spec_free(struct job_spec *spec);
  * JOB_FILE_MAX bytes for a spec that was parsed). */
 char *job_spec_to_yaml(const struct job_spec *spec);
 
-/* Parameters of the model by the usual count, biases and norms included, tied embeddings counted once. */
+/* Layers of piece 0 to pp * virtual_stages - 1 of a training job (piece s is on pipeline rank s % pp). As parallel.stages says; else as even
+ * as can be: the ceiling everywhere, then one less each for the last piece, the first, the last but one, the second, and so on (the last
+ * and the first have the head and the embeddings besides). At least 1 in a job that was parsed. */
+int64_t job_stage_layers(const struct job_spec *spec, int64_t piece);
+
+/* Parameters of the model by the usual count, biases and norms included; the table of embeddings counts twice when it is not tied. */
 int64_t job_model_parameters(const struct job_model *m);
 
 const char *job_arch_name(enum job_arch arch);

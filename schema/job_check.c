@@ -130,6 +130,12 @@ static void fill(const struct job_reader *r, const char *path, int64_t *out, int
         *out = value;
 }
 
+static void fill_real(const struct job_reader *r, const char *path, double *out, double value)
+{
+    if (!job_given(r, path))
+        *out = value;
+}
+
 static void fill_preset(struct job_reader *r)
 {
     struct job_model *m = &r->spec->train.model;
@@ -145,6 +151,10 @@ static void fill_preset(struct job_reader *r)
     fill(r, "train.model.heads", &m->heads, p->heads);
     fill(r, "train.model.vocab", &m->vocab, p->vocab);
     fill(r, "train.model.context", &m->context, p->context);
+    fill(r, "train.model.experts", &m->experts, p->experts);
+    if (m->experts == p->experts)
+        fill(r, "train.model.top_k", &m->top_k, p->top_k);
+    fill_real(r, "train.model.rope_theta", &m->rope_theta, p->rope_theta);
     if (!job_given(r, "train.model.heads"))
         fill(r, "train.model.kv_heads", &m->kv_heads, p->kv_heads);
     if (!job_given(r, "train.model.hidden"))
@@ -176,6 +186,16 @@ static int64_t default_ffn(const struct job_model *m)
     return (8 * m->hidden / 3 + multiple - 1) / multiple * multiple;
 }
 
+/* The weights of the two losses: Switch Transformer (arXiv 2101.03961, section 2.2) and ST-MoE (arXiv 2202.08906, section 3). */
+static void fill_experts(struct job_reader *r)
+{
+    struct job_model *m = &r->spec->train.model;
+    if (m->top_k == 0)
+        fill(r, "train.model.top_k", &m->top_k, m->experts < 2 ? 1 : 2);
+    fill_real(r, "train.model.balance_loss", &m->balance_loss, 0.01);
+    fill_real(r, "train.model.router_z_loss", &m->router_z_loss, 0.001);
+}
+
 static void fill_model(struct job_reader *r)
 {
     struct job_model *m = &r->spec->train.model;
@@ -184,8 +204,11 @@ static void fill_model(struct job_reader *r)
     m->kv_heads = m->kv_heads ? m->kv_heads : m->heads;
     m->ffn = m->ffn ? m->ffn : default_ffn(m);
     m->vocab = m->vocab ? m->vocab : 256;
+    m->rope_theta = m->rope_theta > 0 ? m->rope_theta : 10000;
+    if (!job_given(r, "train.model.tied"))
+        m->tied = m->arch == ARCH_GPT2;
     if (m->experts > 0)
-        fill(r, "train.model.top_k", &m->top_k, m->experts < 2 ? 1 : 2);
+        fill_experts(r);
 }
 
 static void check_heads(struct job_reader *r)
@@ -257,6 +280,23 @@ static void check_batch(struct job_reader *r)
                  t->batch_global, dp);
     else if (!job_given(r, "train.batch.micro"))
         t->batch_micro = t->batch_global / dp;
+}
+
+static void fill_decay(struct job_reader *r)
+{
+    struct job_optimizer *o = &r->spec->train.optimizer;
+    int64_t steps = r->spec->train.steps, rest = steps > o->warmup ? steps - o->warmup : 0;
+    if (!job_given(r, "train.optimizer.decay"))
+        o->decay = steps / 10 < rest ? steps / 10 : rest;
+}
+
+static void fill_corpora(struct job_reader *r)
+{
+    struct job_train *t = &r->spec->train;
+    if (t->n_corpora > 0 || !t->data_path)
+        return;
+    t->corpora = mem_zero(1, sizeof *t->corpora);
+    t->corpora[t->n_corpora++] = (struct job_corpus){str_dup(t->data_path), 1};
 }
 
 static void check_optimizer(struct job_reader *r)
@@ -400,6 +440,8 @@ static void check_train(struct job_reader *r)
     }
     check_batch(r);
     check_optimizer(r);
+    fill_decay(r);
+    fill_corpora(r);
     if (!r->plan_only)
         check_runtime(r);
     if (!r->spec->checkpoint.directory)

@@ -12,8 +12,15 @@
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
 static const char *const archs[] = {[ARCH_GPT2] = "gpt2", [ARCH_LLAMA] = "llama"};
-static const char *const lr_schedules[] = {
-    [LR_COSINE] = "cosine", [LR_LINEAR] = "linear", [LR_CONSTANT] = "constant"};
+static const char *const lr_schedules[] = {[LR_COSINE] = "cosine",
+                                           [LR_LINEAR] = "linear",
+                                           [LR_CONSTANT] = "constant",
+                                           [LR_WSD] = "wsd",
+                                           [LR_INVERSE_SQRT] = "inverse-sqrt"};
+static const char *const guards[] = {[JOB_GUARD_OFF] = "off",
+                                     [JOB_GUARD_STOP] = "stop",
+                                     [JOB_GUARD_SKIP] = "skip",
+                                     [JOB_GUARD_ROLLBACK] = "rollback"};
 static const char *const precisions[] = {[PRECISION_FP32] = "fp32", [PRECISION_BF16] = "bf16"};
 static const char *const recomputes[] = {
     [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
@@ -26,8 +33,9 @@ static const char *const domains[] = {[DOMAIN_NODE] = "node",
 static const char *const pipelines[] = {
     [PIPELINE_1F1B] = "1f1b", [PIPELINE_INTERLEAVED] = "interleaved", [PIPELINE_ZERO_BUBBLE] = "zero-bubble"};
 static const char *const events[] = {"failed", "restarted", "completed"}; /* bits of enum job_notify */
-static const char *const preset_names[] = {"gpt2-124m",  "gpt2-350m", "gpt2-774m",  "gpt2-1558m", "gpt3-175b",
-                                           "llama-tiny", "llama3-8b", "llama3-70b", "llama3-405b"};
+static const char *const preset_names[] = {"gpt2-124m",   "gpt2-350m",    "gpt2-774m",   "gpt2-1558m",
+                                           "gpt3-175b",   "llama-tiny",   "llama3-8b",   "llama3-70b",
+                                           "llama3-405b", "mixtral-tiny", "mixtral-8x7b"};
 
 /* The pieces of a row: what is allowed, and what holds when nothing is given. */
 #define ANY            .min = 0
@@ -88,15 +96,35 @@ const struct job_field job_fields[] = {
           "tokens in the vocabulary; at least 256 with tokenizer bytes"),
     FIELD("train.model.context", INT, train.model.context, RANGE(1, 1048576), COMPUTED("the preset's"),
           "tokens in a sequence"),
-    FIELD("train.model.experts", INT, train.model.experts, RANGE(0, 1024), DEFAULT("0"),
-          "experts in each feed-forward block; 0 = dense"),
+    FIELD("train.model.experts", INT, train.model.experts, RANGE(0, 1024), COMPUTED("0, or the preset's"),
+          "experts in each feed-forward block; 0 = dense; only with llama"),
     FIELD("train.model.top_k", INT, train.model.top_k, RANGE(0, 1024), COMPUTED("0, or 2 with experts"),
           "experts that each token goes to"),
+    FIELD("train.model.tied", BOOL, train.model.tied, ANY, COMPUTED("gpt2: true; llama: false"),
+          "the output matrix is the table of embeddings"),
+    FIELD("train.model.norm_eps", REAL, train.model.norm_eps, REALS(1e-12, 1), DEFAULT("1e-5"),
+          "added to the variance in the norms"),
+    FIELD("train.model.rope_theta", REAL, train.model.rope_theta, REALS(1, 1e9),
+          COMPUTED("10000, or the preset's"), "base of the rotary positions; llama only"),
+    FIELD("train.model.dropout", REAL, train.model.dropout, REALS(0, 0.9), DEFAULT("0"),
+          "part of the embeddings, attention probabilities and both residual branches that is dropped in "
+          "training"),
+    FIELD("train.model.capacity", REAL, train.model.capacity, REALS(0, 100), DEFAULT("0"),
+          "an expert takes at most capacity x tokens x top_k / experts tokens of a sequence, rounded up; 0 = "
+          "all that come"),
+    FIELD("train.model.balance_loss", REAL, train.model.balance_loss, REALS(0, 10),
+          COMPUTED("0, or 0.01 with experts"), "weight of the loss for uneven loads of the experts"),
+    FIELD("train.model.router_z_loss", REAL, train.model.router_z_loss, REALS(0, 1),
+          COMPUTED("0, or 0.001 with experts"), "weight of the loss for large logits of the router"),
     SECTION("train.data", REQUIRED, "what it learns"),
     FIELD("train.data.path", TEXT, train.data_path, ANY, REQUIRED,
           "a text file, or .bin of uint16 tokens; relative to the folder of the submit"),
     FIELD("train.data.tokenizer", TEXT, train.tokenizer, ANY, DEFAULT("bytes"),
           "how text becomes tokens; only bytes for now"),
+    FIELD("train.data.holdout", REAL, train.holdout, REALS(0, 0.5), DEFAULT("0"),
+          "part of the sequences that is kept for evaluation"),
+    FIELD("train.from", TEXT, train.from, ANY, COMPUTED("none"),
+          "a Hugging Face folder (safetensors, config.json) whose weights a new run starts with"),
     FIELD("train.steps", INT, train.steps, RANGE(1, STEPS_MAX), REQUIRED, "optimizer steps"),
     SECTION("train.batch", REQUIRED, "sequences"),
     FIELD("train.batch.global", INT, train.batch_global, RANGE(1, SEQUENCES_MAX), REQUIRED,
@@ -112,6 +140,8 @@ const struct job_field job_fields[] = {
           "steps over which the rate rises to lr; at most steps"),
     FIELD("train.optimizer.schedule", ENUM, train.optimizer.schedule, WORDS(lr_schedules), DEFAULT("cosine"),
           "how the rate goes from lr to min_lr"),
+    FIELD("train.optimizer.decay", INT, train.optimizer.decay, RANGE(0, STEPS_MAX), COMPUTED("steps / 10"),
+          "steps of the last phase of wsd, in which the rate falls to min_lr"),
     FIELD("train.optimizer.weight_decay", REAL, train.optimizer.weight_decay, REALS(0, 10), DEFAULT("0.1"),
           "decoupled weight decay; matrices only"),
     FIELD("train.optimizer.betas", BETAS, train.optimizer.beta1, ANY, DEFAULT("[0.9, 0.95]"),
@@ -126,6 +156,20 @@ const struct job_field job_fields[] = {
           "fixes the first weights and the order of the data"),
     FIELD("train.recompute", ENUM, train.recompute, WORDS(recomputes), DEFAULT("none"),
           "activations computed again in the backward pass to save memory; only none for now"),
+    SECTION("train.eval", OPTIONAL, "the loss on sequences that are not trained on"),
+    FIELD("train.eval.every", INT, train.eval_every, RANGE(0, STEPS_MAX), DEFAULT("0"),
+          "steps between two; 0 = never; needs data.holdout"),
+    FIELD("train.eval.sequences", INT, train.eval_sequences, RANGE(1, SEQUENCES_MAX), DEFAULT("64"),
+          "sequences of the held-out part in one evaluation"),
+    SECTION("train.guard", OPTIONAL, "what happens when the loss jumps or is no number"),
+    FIELD("train.guard.action", ENUM, train.guard_action, WORDS(guards), DEFAULT("skip"),
+          "off; stop the job; skip the update; roll back to the newest checkpoint and skip the data since"),
+    FIELD("train.guard.factor", REAL, train.guard_factor, REALS(1, 1e6), DEFAULT("3"),
+          "a spike is a loss above factor x the median of the window"),
+    FIELD("train.guard.window", INT, train.guard_window, RANGE(4, 10000), DEFAULT("64"),
+          "steps that the loss is compared with"),
+    FIELD("train.guard.patience", INT, train.guard_patience, RANGE(1, 1000), DEFAULT("3"),
+          "spikes within a window after which the job stops"),
 
     SECTION("run", OPTIONAL, "runs any program; either this or train"),
     FIELD("run.command", COMMAND, argv, ANY, REQUIRED,
@@ -147,6 +191,8 @@ const struct job_field job_fields[] = {
     FIELD("parallel.virtual_stages", INT, virtual_stages, RANGE(1, 1000),
           COMPUTED("2 when interleaved, else 1"),
           "pieces of the model that each pipeline rank holds; only with schedule interleaved"),
+    FIELD("parallel.sequence", BOOL, sequence, ANY, DEFAULT("true"),
+          "norms and residuals cut over tp too (sequence parallelism); has effect with tp above 1"),
 
     SECTION("resources", OPTIONAL, "what each rank needs"),
     FIELD("resources.device", ENUM, device, WORDS(devices), DEFAULT("auto"),
@@ -200,17 +246,21 @@ const struct job_field job_fields[] = {
 const size_t job_fields_count = COUNT(job_fields);
 _Static_assert(COUNT(job_fields) <= JOB_FIELDS_MAX, "JOB_FIELDS_MAX is too small");
 
-/* GPT-2: Radford et al. 2019, table 2. GPT-3: Brown et al., arXiv 2005.14165, table 2.1. Llama 3: arXiv 2407.21783, table 3, and the 8B release's vocabulary and context. */
+/* GPT-2: Radford et al. 2019, table 2. GPT-3: Brown et al., arXiv 2005.14165, table 2.1. Llama 3: arXiv 2407.21783, table 3 (base of the rotary positions
+ * too), and the 8B release's vocabulary and context. Mixtral 8x7B: Jiang et al., arXiv 2401.04088, table 1; base and ffn (14336) as its
+ * config.json has them. */
 static const struct job_preset presets[] = {
-    {"gpt2-124m", ARCH_GPT2, 12, 768, 12, 12, 3072, 50257, 1024},
-    {"gpt2-350m", ARCH_GPT2, 24, 1024, 16, 16, 4096, 50257, 1024},
-    {"gpt2-774m", ARCH_GPT2, 36, 1280, 20, 20, 5120, 50257, 1024},
-    {"gpt2-1558m", ARCH_GPT2, 48, 1600, 25, 25, 6400, 50257, 1024},
-    {"gpt3-175b", ARCH_GPT2, 96, 12288, 96, 96, 49152, 50257, 2048},
-    {"llama-tiny", ARCH_LLAMA, 4, 128, 4, 2, 352, 256, 128},
-    {"llama3-8b", ARCH_LLAMA, 32, 4096, 32, 8, 14336, 128256, 8192},
-    {"llama3-70b", ARCH_LLAMA, 80, 8192, 64, 8, 28672, 128256, 8192},
-    {"llama3-405b", ARCH_LLAMA, 126, 16384, 128, 8, 53248, 128256, 8192},
+    {"gpt2-124m", ARCH_GPT2, 12, 768, 12, 12, 3072, 50257, 1024, 0, 0, 0},
+    {"gpt2-350m", ARCH_GPT2, 24, 1024, 16, 16, 4096, 50257, 1024, 0, 0, 0},
+    {"gpt2-774m", ARCH_GPT2, 36, 1280, 20, 20, 5120, 50257, 1024, 0, 0, 0},
+    {"gpt2-1558m", ARCH_GPT2, 48, 1600, 25, 25, 6400, 50257, 1024, 0, 0, 0},
+    {"gpt3-175b", ARCH_GPT2, 96, 12288, 96, 96, 49152, 50257, 2048, 0, 0, 0},
+    {"llama-tiny", ARCH_LLAMA, 4, 128, 4, 2, 352, 256, 128, 0, 0, 0},
+    {"llama3-8b", ARCH_LLAMA, 32, 4096, 32, 8, 14336, 128256, 8192, 0, 0, 500000},
+    {"llama3-70b", ARCH_LLAMA, 80, 8192, 64, 8, 28672, 128256, 8192, 0, 0, 500000},
+    {"llama3-405b", ARCH_LLAMA, 126, 16384, 128, 8, 53248, 128256, 8192, 0, 0, 500000},
+    {"mixtral-tiny", ARCH_LLAMA, 4, 128, 4, 2, 256, 256, 128, 4, 2, 0},
+    {"mixtral-8x7b", ARCH_LLAMA, 32, 4096, 32, 8, 14336, 32000, 32768, 8, 2, 1e6},
 };
 _Static_assert(COUNT(presets) == COUNT(preset_names), "each preset has a name in the table of fields");
 

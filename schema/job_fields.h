@@ -72,7 +72,8 @@ void job_field_document(size_t field, char *out, size_t size);
 struct job_preset {
     const char *name;
     enum job_arch arch;
-    int64_t layers, hidden, heads, kv_heads, ffn, vocab, context;
+    int64_t layers, hidden, heads, kv_heads, ffn, vocab, context, experts, top_k;
+    double rope_theta; /* 0: the default */
 };
 /* NULL when there is none of that name. */
 const struct job_preset *job_preset_find(const char *name);

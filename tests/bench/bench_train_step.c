@@ -15,7 +15,18 @@
 #include "runtime/engine/optimizer.h"
 #include "runtime/model/model.h"
 
-static const struct job_model gpt2_124m = {ARCH_GPT2, "gpt2-124m", 12, 768, 12, 12, 3072, 50257, 1024, 0, 0};
+static const struct job_model gpt2_124m = {.arch = ARCH_GPT2,
+                                           .preset = "gpt2-124m",
+                                           .layers = 12,
+                                           .hidden = 768,
+                                           .heads = 12,
+                                           .kv_heads = 12,
+                                           .ffn = 3072,
+                                           .vocab = 50257,
+                                           .context = 1024,
+                                           .tied = true,
+                                           .norm_eps = 1e-5,
+                                           .rope_theta = 10000};
 
 enum { FORWARD, BACKWARD, NORM, ADAMW, ZERO, PARTS };
 static const char *const part_names[PARTS] = {"forward", "backward", "norm", "adamw", "zero"};

@@ -19,6 +19,14 @@
 #define SAMPLES   24   /* elements tried of a larger tensor */
 #define FLOOR     1e-4 /* gradients below this are compared absolutely, at TOLERANCE * FLOOR */
 
+/* A model whose head is the table of embeddings. */
+#define MODEL(arch_, layers_, hidden_, heads_, kv_heads_, ffn_, vocab_, context_, experts_, top_k_)          \
+    {                                                                                                        \
+        .arch = (arch_), .layers = (layers_), .hidden = (hidden_), .heads = (heads_),                        \
+        .kv_heads = (kv_heads_), .ffn = (ffn_), .vocab = (vocab_), .context = (context_),                    \
+        .experts = (experts_), .top_k = (top_k_), .tied = true, .norm_eps = 1e-5, .rope_theta = 10000        \
+    }
+
 struct shape {
     const char *name;
     struct job_model config;
@@ -26,16 +34,14 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
-    {"gpt2", {ARCH_GPT2, "", 2, 24, 3, 3, 40, 97, 11, 0, 0}, 3, 7},
+    {"gpt2", MODEL(ARCH_GPT2, 2, 24, 3, 3, 40, 97, 11, 0, 0), 3, 7},
     {"gpt2, one head, one token, vocabulary of a whole multiple",
-     {ARCH_GPT2, "", 1, 5, 1, 1, 3, 64, 1, 0, 0},
-     2,
-     1},
-    {"gpt2, several attention tiles", {ARCH_GPT2, "", 1, 6, 2, 2, 8, 13, 330, 0, 0}, 1, 330},
-    {"llama", {ARCH_LLAMA, "", 2, 24, 3, 3, 29, 97, 11, 0, 0}, 3, 7},
-    {"llama, grouped-query", {ARCH_LLAMA, "", 2, 24, 6, 2, 29, 97, 7, 0, 0}, 3, 7},
-    {"llama, one key head", {ARCH_LLAMA, "", 1, 18, 3, 1, 31, 65, 9, 0, 0}, 2, 9},
-    {"llama, several attention tiles", {ARCH_LLAMA, "", 1, 8, 4, 2, 8, 13, 330, 0, 0}, 1, 330},
+     MODEL(ARCH_GPT2, 1, 5, 1, 1, 3, 64, 1, 0, 0), 2, 1},
+    {"gpt2, several attention tiles", MODEL(ARCH_GPT2, 1, 6, 2, 2, 8, 13, 330, 0, 0), 1, 330},
+    {"llama", MODEL(ARCH_LLAMA, 2, 24, 3, 3, 29, 97, 11, 0, 0), 3, 7},
+    {"llama, grouped-query", MODEL(ARCH_LLAMA, 2, 24, 6, 2, 29, 97, 7, 0, 0), 3, 7},
+    {"llama, one key head", MODEL(ARCH_LLAMA, 1, 18, 3, 1, 31, 65, 9, 0, 0), 2, 9},
+    {"llama, several attention tiles", MODEL(ARCH_LLAMA, 1, 8, 4, 2, 8, 13, 330, 0, 0), 1, 330},
 };
 
 struct batches {

@@ -13,7 +13,9 @@
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
 /* 4 blocks, 64 wide, 4 heads of 16 with 2 of keys and values, 32 tokens, bf16 */
-#define TINY "arch: llama, layers: 4, hidden: 64, heads: 4, kv_heads: 2, ffn: 96, vocab: 128, context: 32"
+#define TINY                                                                                                 \
+    "arch: llama, tied: true, layers: 4, hidden: 64, heads: 4, kv_heads: 2, ffn: 96, vocab: 128, context: "  \
+    "32"
 
 static struct traffic traffic(const char *model, int64_t global, int64_t micro, const char *parallel)
 {

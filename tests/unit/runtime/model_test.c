@@ -15,8 +15,16 @@
 #define B        3
 #define T        19
 
-static const struct job_model gpt2 = {ARCH_GPT2, "", 2, 48, 3, 3, 100, 257, 32, 0, 0};
-static const struct job_model llama = {ARCH_LLAMA, "", 2, 48, 6, 2, 100, 257, 32, 0, 0};
+/* A model whose head is the table of embeddings. */
+#define MODEL(arch_, layers_, hidden_, heads_, kv_heads_, ffn_, vocab_, context_, experts_, top_k_)          \
+    {                                                                                                        \
+        .arch = (arch_), .layers = (layers_), .hidden = (hidden_), .heads = (heads_),                        \
+        .kv_heads = (kv_heads_), .ffn = (ffn_), .vocab = (vocab_), .context = (context_),                    \
+        .experts = (experts_), .top_k = (top_k_), .tied = true, .norm_eps = 1e-5, .rope_theta = 10000        \
+    }
+
+static const struct job_model gpt2 = MODEL(ARCH_GPT2, 2, 48, 3, 3, 100, 257, 32, 0, 0);
+static const struct job_model llama = MODEL(ARCH_LLAMA, 2, 48, 6, 2, 100, 257, 32, 0, 0);
 
 static struct model *model_made(const struct job_model *config)
 {
@@ -250,17 +258,17 @@ struct refusal {
     const char *text;
 };
 static const struct refusal refusals[] = {
-    {{ARCH_GPT2, "", 1, 50, 3, 3, 8, 97, 8, 0, 0}, 1, 8, "not a multiple of heads"},
-    {{ARCH_LLAMA, "", 1, 48, 6, 4, 8, 97, 8, 0, 0}, 1, 8, "not a multiple of kv_heads"},
-    {{ARCH_GPT2, "", 1, 48, 6, 2, 8, 97, 8, 0, 0}, 1, 8, "arch: llama"},
-    {{ARCH_LLAMA, "", 1, 15, 3, 3, 8, 97, 8, 0, 0}, 1, 8, "odd"},
-    {{ARCH_LLAMA, "", 1, 48, 3, 3, 8, 97, 8, 4, 2}, 1, 8, "experts"},
-    {{ARCH_GPT2, "", 1, 48, 3, 3, 8, 97, 8, 0, 0}, 1, 9, "context"},
-    {{ARCH_GPT2, "", 1, 48, 3, 3, 8, 97, 8, 0, 0}, 1, 0, "context"},
-    {{ARCH_GPT2, "", 1, 48, 3, 3, 8, 97, 8, 0, 0}, 0, 8, "micro-batch"},
-    {{ARCH_GPT2, "", 0, 48, 3, 3, 8, 97, 8, 0, 0}, 1, 8, "layers"},
-    {{ARCH_GPT2, "", 1, 48, 3, 3, 8, INT64_MAX, 8, 0, 0}, 1, 8, "vocab"},
-    {{ARCH_GPT2, "", 1000, 100000, 1, 1, 400000, 500000, 8, 0, 0}, 1, 8, "memory"},
+    {MODEL(ARCH_GPT2, 1, 50, 3, 3, 8, 97, 8, 0, 0), 1, 8, "not a multiple of heads"},
+    {MODEL(ARCH_LLAMA, 1, 48, 6, 4, 8, 97, 8, 0, 0), 1, 8, "not a multiple of kv_heads"},
+    {MODEL(ARCH_GPT2, 1, 48, 6, 2, 8, 97, 8, 0, 0), 1, 8, "arch: llama"},
+    {MODEL(ARCH_LLAMA, 1, 15, 3, 3, 8, 97, 8, 0, 0), 1, 8, "odd"},
+    {MODEL(ARCH_LLAMA, 1, 48, 3, 3, 8, 97, 8, 4, 2), 1, 8, "experts"},
+    {MODEL(ARCH_GPT2, 1, 48, 3, 3, 8, 97, 8, 0, 0), 1, 9, "context"},
+    {MODEL(ARCH_GPT2, 1, 48, 3, 3, 8, 97, 8, 0, 0), 1, 0, "context"},
+    {MODEL(ARCH_GPT2, 1, 48, 3, 3, 8, 97, 8, 0, 0), 0, 8, "micro-batch"},
+    {MODEL(ARCH_GPT2, 0, 48, 3, 3, 8, 97, 8, 0, 0), 1, 8, "layers"},
+    {MODEL(ARCH_GPT2, 1, 48, 3, 3, 8, INT64_MAX, 8, 0, 0), 1, 8, "vocab"},
+    {MODEL(ARCH_GPT2, 1000, 100000, 1, 1, 400000, 500000, 8, 0, 0), 1, 8, "memory"},
 };
 
 static void what_cannot_be_is_refused_with_a_sentence(void **state)
@@ -278,7 +286,7 @@ static void what_cannot_be_is_refused_with_a_sentence(void **state)
 static void flops_follow_the_palm_count(void **state)
 {
     (void)state;
-    const struct job_model gpt2_124m = {ARCH_GPT2, "", 12, 768, 12, 12, 3072, 50257, 1024, 0, 0};
+    const struct job_model gpt2_124m = MODEL(ARCH_GPT2, 12, 768, 12, 12, 3072, 50257, 1024, 0, 0);
     assert_true(model_flops_per_token(&gpt2_124m, 1024) == 6.0 * 124439808 + 12.0 * 12 * 768 * 1024);
 }
 

@@ -71,7 +71,10 @@ static struct reference reference_open(const json_t *row)
                                .kv_heads = size_in(row, "kv_heads"),
                                .ffn = size_in(row, "ffn"),
                                .vocab = size_in(row, "vocab"),
-                               .context = size_in(row, "context")};
+                               .context = size_in(row, "context"),
+                               .tied = true,
+                               .norm_eps = 1e-5,
+                               .rope_theta = 10000};
     config.arch = strcmp(jsonx_str_or(row, "arch", ""), "gpt2") == 0 ? ARCH_GPT2 : ARCH_LLAMA;
     size_t batch = (size_t)size_in(row, "batch"), count;
     r.vocab = config.vocab;

@@ -200,7 +200,7 @@ static const struct {
     {TRAIN "  optimizer: {lr: \"3e-3\"}\n", "must not be in quotes"},
     {TRAIN "  optimizer: {lr: {a: b}}\n", "must be a single value, not a mapping"},
     {TRAIN "  optimizer: {schedule: cosin}\n",
-     "must be cosine, linear or constant, not \"cosin\"; did you mean \"cosine\""},
+     "must be cosine, linear, constant, wsd or inverse-sqrt, not \"cosin\"; did you mean \"cosine\""},
     {TRAIN "  optimizer: {betas: 0.9}\n",
      "f.yaml:7:22: train.optimizer.betas: must be a list of two numbers"},
     {TRAIN "  optimizer: {betas: [0.9]}\n", "must be a list of two numbers"},
@@ -469,9 +469,10 @@ static void parameters_are_counted_as_published(void **state)
         {MODEL("preset: gpt2-350m"), 354823168},
         {MODEL("preset: gpt2-774m"), 774030080},
         {MODEL("preset: gpt2-1558m"), 1557611200},
-        /* 8,030,261,248 and 70,553,706,496 are published; the second table of embeddings is counted once here */
-        {MODEL("preset: llama3-8b"), INT64_C(8030261248) - INT64_C(128256) * 4096},
-        {MODEL("preset: llama3-70b"), INT64_C(70553706496) - INT64_C(128256) * 8192},
+        {MODEL("preset: gpt2-124m, tied: false"), 124439808 + 50257 * 768},
+        {MODEL("preset: llama3-8b"), INT64_C(8030261248)},
+        {MODEL("preset: llama3-8b, tied: true"), INT64_C(8030261248) - INT64_C(128256) * 4096},
+        {MODEL("preset: llama3-70b"), INT64_C(70553706496)},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct job_spec *s = must_accept(rows[i].yaml, NULL, 0);

@@ -38,16 +38,29 @@ static void same_lists(const struct job_spec *a, const struct job_spec *b)
     }
 }
 
+static void same_corpora(const struct job_train *a, const struct job_train *b)
+{
+    assert_int_equal(a->n_corpora, b->n_corpora);
+    for (size_t i = 0; i < a->n_corpora; i++) {
+        same_text("corpus", a->corpora[i].path, b->corpora[i].path);
+        assert_true(a->corpora[i].weight == b->corpora[i].weight);
+    }
+}
+
 /* Everything that is no pointer is compared as bytes, so that a field which is added later is compared too. */
 static void same_spec(const struct job_spec *a, const struct job_spec *b)
 {
     same_text("data.path", a->train.data_path, b->train.data_path);
+    same_corpora(&a->train, &b->train);
+    same_text("from", a->train.from, b->train.from);
     same_text("tokenizer", a->train.tokenizer, b->train.tokenizer);
     same_text("directory", a->checkpoint.directory, b->checkpoint.directory);
     same_text("url", a->notify_url, b->notify_url);
     same_lists(a, b);
     struct job_spec copy = *b;
     copy.train.data_path = a->train.data_path;
+    copy.train.corpora = a->train.corpora;
+    copy.train.from = a->train.from;
     copy.train.tokenizer = a->train.tokenizer;
     copy.checkpoint.directory = a->checkpoint.directory;
     copy.notify_url = a->notify_url;
