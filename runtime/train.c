@@ -84,7 +84,7 @@ static int open_parts(struct run *run, struct err *err)
     size_t micro = (size_t)t->batch_micro, n;
     if (fault_parse(getenv("BELAY_FAULT"), &run->fault, err) != 0 || kernel_open(err) != 0)
         return EXIT_ERROR;
-    run->data = data_open(t->data_path, t->model.vocab, context(run), err);
+    run->data = data_open(t, err);
     run->model = run->data ? model_new(&t->model, micro, context(run), err) : NULL;
     if (!run->model)
         return EXIT_ERROR;
@@ -137,10 +137,10 @@ static void introduce(const struct run *run, int threads)
     printf("%s: %s, %.2f M parameters, %" PRId64 " rank(s) of %d thread(s), %s, %.0f GFLOP/s sgemm in all\n",
            run->spec->name, job_arch_name(t->model.arch), (double)job_model_parameters(&t->model) / 1e6,
            run->spec->dp, threads, backend, run->peak / 1e9);
-    printf("data: %s, %" PRIu64 " tokens, %" PRIu64 " sequences; steps %" PRId64 " to %" PRId64
-           ", %.0f tokens each\n",
-           t->data_path, data_tokens(run->data), data_sequences(run->data), run->state.step + 1, t->steps,
-           batch_tokens(run));
+    char *data = data_describe(run->data);
+    printf("data: %s; steps %" PRId64 " to %" PRId64 ", %.0f tokens each\n", data, run->state.step + 1,
+           t->steps, batch_tokens(run));
+    free(data);
 }
 
 static int setup(struct run *run)

@@ -1,176 +1,111 @@
-/* data: a corpus is mapped read-only, never copied; sizes are 64 bits.
- *
- * The order within an epoch is a keyed bijection on 0..n-1 instead of a shuffled table: a Feistel network on the next power of four
- * at or above n, walked until it lands below n ("cycle walking"; Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002).
- * That needs no memory however large the corpus is, and any rank can compute any sample at once. */
+/* data: see data.h. Of a corpus' sequences, the first `train` are trained on and the `held` after them are held out. */
 #include "runtime/data/data.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "common/fsutil.h"
 #include "common/mem.h"
+#include "runtime/data/corpus.h"
+#include "runtime/data/mapping.h"
+#include "runtime/data/order.h"
+#include "runtime/data/tokenfile.h"
 
-#define FEISTEL_ROUNDS    6
-#define FINGERPRINT_BYTES 65536
-
-/* Header of a token file: all numbers little endian, as every machine this runs on has them. */
-struct token_header {
-    char magic[8]; /* "BELAYTOK" */
-    uint32_t version, token_bytes;
-    uint64_t count;
-    uint64_t reserved;
-};
-static const char token_magic[8] = {'B', 'E', 'L', 'A', 'Y', 'T', 'O', 'K'};
+#define HELD_SEED 0 /* the order of evaluation is the same for every run */
 
 struct data {
-    char *path;
-    void *map;
-    size_t map_bytes;
-    const unsigned char *bytes; /* one byte a token, or */
-    const uint16_t *words;      /* two */
-    uint64_t tokens, sequences;
+    struct corpus **corpora;
+    uint64_t *train, *held; /* sequences of each corpus */
+    uint64_t *units;        /* their weights */
+    size_t n;
+    uint64_t all_train, all_held, unused, tokens;
     int64_t vocab;
     size_t context;
 };
 
-static uint64_t mix(uint64_t x)
+/* ---- opening ---- */
+
+/* Are its tokens those of the job? */
+static int check_tokens(const struct corpus *c, const struct job_train *train, struct err *err)
 {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31);
+    int64_t vocab = train->model.vocab;
+    if (corpus_is_text(c) && train->tokenizer && strcmp(train->tokenizer, "bytes") != 0)
+        return err_set(
+            err,
+            "the training data %s is text, which is read as bytes only, but train.data.tokenizer is %s; make "
+            "token files with: belay-train prepare --tokenizer %s --out FOLDER %s",
+            corpus_path(c), train->tokenizer, train->tokenizer, corpus_path(c));
+    if (corpus_vocab(c) <= (uint64_t)vocab)
+        return 0;
+    return err_set(err,
+                   "%s has a vocabulary of %" PRIu64 " tokens, train.model.vocab is %" PRId64
+                   "; set vocab to at least %" PRIu64,
+                   corpus_path(c), corpus_vocab(c), vocab, corpus_vocab(c));
 }
 
-/* One pass of the network over numbers of 2*half bits. */
-static uint64_t feistel(uint64_t x, unsigned half, uint64_t key)
+static int split(struct data *d, size_t i, double holdout, struct err *err)
 {
-    uint64_t mask = (1ULL << half) - 1;
-    uint64_t left = x >> half, right = x & mask;
-    for (uint64_t round = 0; round < FEISTEL_ROUNDS; round++) {
-        uint64_t next = left ^ (mix(right + mix(key + round * 0x9e3779b97f4a7c15ULL)) & mask);
-        left = right;
-        right = next;
-    }
-    return left << half | right;
-}
-
-uint64_t data_pick(uint64_t sequences, uint64_t seed, uint64_t sample)
-{
-    uint64_t key = mix(mix(seed + 0x9e3779b97f4a7c15ULL) + sample / sequences);
-    unsigned half = 1;
-    while (half < 31 && (1ULL << (2 * half)) < sequences)
-        half++;
-    uint64_t x = sample % sequences;
-    do
-        x = feistel(x, half, key);
-    while (x >= sequences);
-    return x;
-}
-
-static bool has_suffix(const char *s, const char *suffix)
-{
-    size_t n = strlen(s), m = strlen(suffix);
-    return n >= m && strcmp(s + n - m, suffix) == 0;
-}
-
-static int check_file(const char *path, int fd, size_t *bytes, struct err *err)
-{
-    struct stat st;
-    if (fstat(fd, &st) != 0)
-        return err_sys(err, "cannot read the size of the training data %s", path);
-    if (!S_ISREG(st.st_mode))
-        return err_set(err, "the training data %s is not a file; give a text file or a .bin token file",
-                       path);
-    if (st.st_size == 0)
-        return err_set(err, "the training data %s is empty", path);
-    *bytes = (size_t)st.st_size;
+    uint64_t tokens = corpus_tokens(d->corpora[i]), all = tokens == 0 ? 0 : (tokens - 1) / d->context;
+    const char *path = corpus_path(d->corpora[i]);
+    if (all == 0)
+        return err_set(err,
+                       "the training data %s has %" PRIu64 " tokens, fewer than one sequence of %zu+1 "
+                       "(train.model.context); give more text or a shorter context",
+                       path, tokens, d->context);
+    uint64_t held = holdout > 0 ? (uint64_t)llround(holdout * (double)all) : 0;
+    if (holdout > 0 && all == 1)
+        return err_set(
+            err,
+            "the training data %s is one sequence of train.model.context; nothing can be held out of "
+            "it (train.data.holdout): give more text or a shorter context",
+            path);
+    if (holdout > 0 && held == 0)
+        held = 1;
+    d->held[i] = held < all ? held : all - 1;
+    d->train[i] = all - d->held[i];
+    d->all_held += d->held[i];
+    d->all_train += d->train[i];
+    d->tokens += tokens;
+    d->unused += (tokens - 1) % d->context;
     return 0;
 }
 
-/* Maps a whole file; NULL with a sentence. */
-static void *map_file(const char *path, size_t *bytes, struct err *err)
+static int open_corpora(struct data *d, const struct job_train *train, struct err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        err_sys(err, "cannot open the training data %s (train.data.path)", path);
-        return NULL;
+    double *weights = mem_zero(train->n_corpora, sizeof *weights);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < train->n_corpora; i++, d->n++) {
+        weights[i] = train->corpora[i].weight;
+        d->corpora[i] = corpus_open(train->corpora[i].path, err);
+        if (!d->corpora[i])
+            rc = err_prefix(err, "train.data");
+        else if (check_tokens(d->corpora[i], train, err) != 0 || split(d, i, train->holdout, err) != 0)
+            rc = -1;
     }
-    void *map = NULL;
-    if (check_file(path, fd, bytes, err) == 0) {
-        map = mmap(NULL, *bytes, PROT_READ, MAP_SHARED, fd, 0);
-        if (map == MAP_FAILED) {
-            err_sys(err, "cannot map the training data %s", path);
-            map = NULL;
-        }
-    }
-    close(fd);
-    return map;
+    if (rc == 0)
+        order_units(weights, d->n, d->units);
+    free(weights);
+    return rc;
 }
 
-/* A token file: with a header its count must match the size exactly; without one it is words from the first byte on. */
-static int find_words(struct data *d, struct err *err)
-{
-    struct token_header h = {.count = 0};
-    size_t skip = 0;
-    if (d->map_bytes >= sizeof h && memcmp(d->map, token_magic, sizeof token_magic) == 0) {
-        memcpy(&h, d->map, sizeof h);
-        skip = sizeof h;
-        if (h.version != 1 || h.token_bytes != sizeof(uint16_t))
-            return err_set(
-                err,
-                "%s is a token file of version %u with %u bytes a token; this program reads version 1 with 2",
-                d->path, h.version, h.token_bytes);
-        if (h.count != (d->map_bytes - skip) / sizeof(uint16_t))
-            return err_set(err,
-                           "%s is torn: its header announces %llu tokens, its size holds %llu; make it again",
-                           d->path, (unsigned long long)h.count,
-                           (unsigned long long)((d->map_bytes - skip) / sizeof(uint16_t)));
-    }
-    if ((d->map_bytes - skip) % sizeof(uint16_t) != 0)
-        return err_set(err, "%s does not hold whole tokens of 16 bits: its size is odd", d->path);
-    d->words = (const uint16_t *)(const void *)((const char *)d->map + skip);
-    d->tokens = (d->map_bytes - skip) / sizeof(uint16_t);
-    return 0;
-}
-
-static int find_tokens(struct data *d, struct err *err)
-{
-    if (has_suffix(d->path, ".bin"))
-        return find_words(d, err);
-    if (d->vocab < 256)
-        return err_set(err, "the byte tokenizer needs train.model.vocab of at least 256, not %lld",
-                       (long long)d->vocab);
-    d->bytes = d->map;
-    d->tokens = d->map_bytes;
-    return 0;
-}
-
-struct data *data_open(const char *path, int64_t vocab, size_t context, struct err *err)
+struct data *data_open(const struct job_train *train, struct err *err)
 {
     struct data *d = mem_zero(1, sizeof *d);
-    d->path = str_dup(path);
-    d->vocab = vocab;
-    d->context = context;
-    d->map = map_file(path, &d->map_bytes, err);
-    if (!d->map || find_tokens(d, err) != 0)
-        goto fail;
-    d->sequences = d->tokens == 0 ? 0 : (d->tokens - 1) / context;
-    if (d->sequences == 0) {
-        err_set(
-            err,
-            "the training data %s has %llu tokens, fewer than one sequence of %zu+1 (train.model.context)",
-            path, (unsigned long long)d->tokens, context);
-        goto fail;
-    }
-    return d;
-fail:
+    size_t n = train->n_corpora;
+    d->vocab = train->model.vocab;
+    d->context = (size_t)train->model.context;
+    d->corpora = mem_zero(n, sizeof(struct corpus *));
+    d->train = mem_zero(n, sizeof *d->train);
+    d->held = mem_zero(n, sizeof *d->held);
+    d->units = mem_zero(n, sizeof *d->units);
+    if (open_corpora(d, train, err) == 0)
+        return d;
     data_close(d);
     return NULL;
 }
@@ -179,11 +114,16 @@ void data_close(struct data *data)
 {
     if (!data)
         return;
-    if (data->map)
-        munmap(data->map, data->map_bytes);
-    free(data->path);
+    for (size_t i = 0; i < data->n; i++)
+        corpus_close(data->corpora[i]);
+    free(data->corpora);
+    free(data->train);
+    free(data->held);
+    free(data->units);
     free(data);
 }
+
+/* ---- what there is ---- */
 
 uint64_t data_tokens(const struct data *data)
 {
@@ -192,55 +132,99 @@ uint64_t data_tokens(const struct data *data)
 
 uint64_t data_sequences(const struct data *data)
 {
-    return data->sequences;
+    return data->all_train;
+}
+
+uint64_t data_held(const struct data *data)
+{
+    return data->all_held;
+}
+
+uint64_t data_unused(const struct data *data)
+{
+    return data->unused;
 }
 
 uint64_t data_fingerprint(const struct data *data)
 {
-    const char *map = data->map;
-    size_t n = data->map_bytes < FINGERPRINT_BYTES ? data->map_bytes : FINGERPRINT_BYTES;
-    uint64_t head = XXH3_64bits_withSeed(map, n, data->map_bytes);
-    return XXH3_64bits_withSeed(map + data->map_bytes - n, n, head);
+    uint64_t hash = data->n;
+    for (size_t i = 0; i < data->n; i++) {
+        uint64_t of_corpus[] = {corpus_fingerprint(data->corpora[i]), data->units[i], data->held[i]};
+        hash = XXH3_64bits_withSeed(of_corpus, sizeof of_corpus, hash);
+    }
+    return hash;
 }
 
-/* Copies tokens at..at+n-1; -1 when one is not below vocab. */
-static int copy_tokens(const struct data *d, uint64_t at, size_t n, int32_t *out)
+char *data_describe(const struct data *data)
 {
-    if (d->bytes) {
-        for (size_t i = 0; i < n; i++)
-            out[i] = d->bytes[at + i];
-        return 0;
-    }
-    int32_t largest = 0;
-    for (size_t i = 0; i < n; i++) {
-        out[i] = d->words[at + i];
-        largest = out[i] > largest ? out[i] : largest;
-    }
-    return largest < d->vocab ? 0 : -1;
+    char *what = data->n == 1 ? str_dup(corpus_path(data->corpora[0])) : str_printf("%zu corpora", data->n);
+    char *held = data->all_held > 0 ? str_printf(", %" PRIu64 " held out", data->all_held) : str_dup("");
+    char *unused =
+        data->unused > 0 ? str_printf(", %" PRIu64 " tokens at the end unused", data->unused) : str_dup("");
+    char *line = str_printf("%s, %" PRIu64 " tokens, %" PRIu64 " sequences%s%s", what, data->tokens,
+                            data->all_train, held, unused);
+    free(what);
+    free(held);
+    free(unused);
+    return line;
+}
+
+/* ---- samples ---- */
+
+struct data_place data_place(const struct data *data, uint64_t seed, uint64_t sample)
+{
+    struct order_place place = order_mix(data->units, data->n, sample);
+    uint64_t n = data->train[place.corpus];
+    return (struct data_place){.corpus = place.corpus,
+                               .epoch = place.index / n,
+                               .sequence = order_pick(n, order_seed(seed, place.corpus), place.index)};
+}
+
+static struct data_place held_place(const struct data *data, uint64_t i)
+{
+    struct order_place place = order_mix(data->held, data->n, i);
+    uint64_t pick = order_pick(data->held[place.corpus], order_seed(HELD_SEED, place.corpus), place.index);
+    return (struct data_place){.corpus = place.corpus, .sequence = data->train[place.corpus] + pick};
+}
+
+/* tokens, targets (T) */
+static int read_sequence(const struct data *d, struct data_place place, int32_t *tokens, int32_t *targets,
+                         struct err *err)
+{
+    const struct corpus *c = d->corpora[place.corpus];
+    uint64_t at = place.sequence * d->context;
+    if (corpus_read(c, at, d->context, d->vocab, false, tokens, err) != 0)
+        return -1;
+    return corpus_read(c, at + 1, d->context, d->vocab, true, targets, err);
 }
 
 int data_fill(const struct data *data, uint64_t seed, uint64_t first, size_t count, int32_t *tokens,
               int32_t *targets, struct err *err)
 {
-    size_t context = data->context;
     for (size_t i = 0; i < count; i++) {
-        uint64_t at = data_pick(data_sequences(data), seed, first + i) * context;
-        if (copy_tokens(data, at, context, tokens + i * context) != 0 ||
-            copy_tokens(data, at + 1, context, targets + i * context) != 0)
-            return err_set(err,
-                           "%s has a token at or above train.model.vocab (%lld) in its tokens %llu to %llu; "
-                           "raise vocab or make the file again",
-                           data->path, (long long)data->vocab, (unsigned long long)at,
-                           (unsigned long long)at + context);
+        size_t to = i * data->context;
+        if (read_sequence(data, data_place(data, seed, first + i), tokens + to, targets + to, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int data_fill_held(const struct data *data, uint64_t first, size_t count, int32_t *tokens, int32_t *targets,
+                   struct err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t to = i * data->context;
+        if (read_sequence(data, held_place(data, first + i), tokens + to, targets + to, err) != 0)
+            return -1;
     }
     return 0;
 }
 
 static int write_tokens(int fd, const unsigned char *bytes, uint64_t count)
 {
-    struct token_header h = {.version = 1, .token_bytes = sizeof(uint16_t), .count = count};
-    memcpy(h.magic, token_magic, sizeof h.magic);
-    if (fs_write_all(fd, &h, sizeof h) != 0)
+    unsigned char h[TOKENFILE_HEADER];
+    tokenfile_header(&(struct token_layout){.type = TOKEN_U16, .count = count, .vocab = 256, .end = -1}, h);
+    if (fs_write_all(fd, h, sizeof h) != 0)
         return -1;
     uint16_t words[8192];
     for (uint64_t at = 0; at < count; at += 8192) {
@@ -255,22 +239,21 @@ static int write_tokens(int fd, const unsigned char *bytes, uint64_t count)
 
 int data_tokenize(const char *text_path, const char *bin_path, struct err *err)
 {
-    size_t bytes = 0;
-    void *text = map_file(text_path, &bytes, err);
-    if (!text)
+    struct mapping text;
+    if (mapping_open(text_path, &text, err) != 0)
         return -1;
     char *temporary = str_printf("%s.tmp.%d", bin_path, (int)getpid());
     int rc = 0, fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0) {
         rc = err_sys(err, "cannot write the token file %s", temporary);
     } else {
-        if (write_tokens(fd, text, bytes) != 0 || rename(temporary, bin_path) != 0) {
+        if (write_tokens(fd, text.bytes, text.size) != 0 || rename(temporary, bin_path) != 0) {
             rc = err_sys(err, "cannot write the token file %s", bin_path);
             (void)unlink(temporary); /* the error above is the one to tell */
         }
         close(fd);
     }
     free(temporary);
-    munmap(text, bytes);
+    mapping_close(&text);
     return rc;
 }
