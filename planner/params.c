@@ -54,16 +54,51 @@ void params_count(const struct job_model *m, struct params *out)
     out->active = out->total - (m->experts > 0 ? m->layers * (m->experts - m->top_k) * expert_of(m) : 0);
 }
 
-struct params_stages params_stages(int64_t layers, int64_t pp)
+static int64_t max(int64_t a, int64_t b)
 {
-    int64_t mid = (layers + pp - 1) / pp;
-    int64_t missing = mid * pp - layers;
-    return (struct params_stages){.first = mid - (missing >= 2), .mid = mid, .last = mid - (missing >= 1)};
+    return a > b ? a : b;
+}
+
+/* Blocks of one pipeline rank. Notes the largest of its pieces. */
+static int64_t layers_of_rank(const struct job_spec *spec, int64_t rank, int64_t *piece)
+{
+    int64_t sum = 0;
+    for (int64_t chunk = 0; chunk < spec->virtual_stages; chunk++) {
+        int64_t layers = job_stage_layers(spec, chunk * spec->pp + rank);
+        *piece = max(*piece, layers);
+        sum += layers;
+    }
+    return sum;
+}
+
+/* The usual case, at once: a search asks often. */
+static bool all_alike(const struct job_spec *spec, struct params_stages *out)
+{
+    int64_t layers = spec->train.model.layers, pieces = spec->pp * spec->virtual_stages;
+    int64_t each = layers / spec->pp;
+    if (spec->n_stages > 0 || layers % pieces != 0)
+        return false;
+    *out = (struct params_stages){each, each, each, each, layers / pieces};
+    return true;
+}
+
+struct params_stages params_stages(const struct job_spec *spec)
+{
+    struct params_stages s = {.mid = 0};
+    if (all_alike(spec, &s))
+        return s;
+    s.first = layers_of_rank(spec, 0, &s.piece);
+    s.last = layers_of_rank(spec, spec->pp - 1, &s.piece);
+    for (int64_t rank = 1; rank < spec->pp - 1; rank++)
+        s.mid = max(s.mid, layers_of_rank(spec, rank, &s.piece));
+    s.mid = spec->pp > 2 ? s.mid : s.first;
+    s.most = max(s.mid, max(s.first, s.last));
+    return s;
 }
 
 static int64_t layers_at(const struct job_spec *spec, enum params_place place)
 {
-    struct params_stages s = params_stages(spec->train.model.layers, spec->pp);
+    struct params_stages s = params_stages(spec);
     if (spec->pp == 1)
         return spec->train.model.layers;
     return place == PLACE_FIRST ? s.first : place == PLACE_LAST ? s.last : s.mid;

@@ -22,12 +22,15 @@ void params_count(const struct job_model *m, struct params *out);
 /* Columns of the key (or value) projection: hidden / heads * kv_heads. */
 int64_t params_kv_width(const struct job_model *m);
 
-/* Blocks of the pipeline ranks: as even as can be, and when it does not come out even the last one and then the first one, which
- * have the head and the embedding besides, get one less (Llama 3: 126 blocks on 16 ranks, arXiv 2407.21783 section 3.3.2). */
+/* Blocks of the pipeline ranks, each the sum of its pieces (job_stage_layers): as even as can be, and when it does not come out even the last
+ * one and then the first one, which have the head and the embedding besides, get one less (Llama 3: 126 blocks on 16 ranks, arXiv
+ * 2407.21783 section 3.3.2). */
 struct params_stages {
-    int64_t first, mid, last; /* mid: the most that any has */
+    int64_t first, mid, last; /* mid: the most that any between them has; first when there is none */
+    int64_t most;             /* of any */
+    int64_t piece;            /* the most that any piece has: with one virtual stage the same as most */
 };
-struct params_stages params_stages(int64_t layers, int64_t pp);
+struct params_stages params_stages(const struct job_spec *spec);
 
 /* What one device holds: dense (the same on all of DP x CP) and in experts (the same on DP x CP / EP). */
 struct params_share {

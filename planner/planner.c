@@ -56,7 +56,7 @@ static int check_tensor(const struct job_spec *s, struct err *err)
 
 static int check_pipeline(const struct job_spec *s, struct err *err)
 {
-    int64_t layers = s->train.model.layers, most = params_stages(layers, s->pp).mid;
+    int64_t layers = s->train.model.layers, most = (layers + s->pp - 1) / s->pp;
     if (s->pp > layers)
         return err_set(err,
                        "pp %" PRId64 " is more than the %" PRId64 " layers: use at most one rank a layer",

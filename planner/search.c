@@ -93,7 +93,7 @@ static void each_memory_saving(const struct hunt *h, struct job_spec *s, struct 
 
 static void each_pieces(const struct hunt *h, struct job_spec *s, struct variant *best)
 {
-    int64_t layers = params_stages(s->train.model.layers, s->pp).mid;
+    int64_t layers = (s->train.model.layers + s->pp - 1) / s->pp;
     int64_t most = h->limits->virtual_stages > PIECES_MAX ? layers : PIECES_MAX;
     for (int64_t v = 1; v <= (s->pp > 1 ? most : 1); v++) {
         if (layers % v != 0 || !allowed(h->limits->virtual_stages, v))

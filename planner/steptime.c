@@ -272,8 +272,8 @@ static double missing_pieces(const struct work *w)
 /* Pieces of different size go at the pace of the largest. */
 static double uneven_pieces(const struct work *w)
 {
-    double layers = (double)params_stages(w->m->layers, w->spec->pp).mid, v = (double)w->spec->virtual_stages;
-    return v * ceil(layers / v) / layers;
+    struct params_stages s = params_stages(w->spec);
+    return (double)(w->spec->virtual_stages * s.piece) / (double)s.most;
 }
 
 /* (pp-1)/(v m) of the passes when m is a multiple of pp (Narayanan et al., arXiv 2104.04473, section 2.2). ZB-H1 leaves a third (Qi et al.,

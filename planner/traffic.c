@@ -51,7 +51,7 @@ static struct step step_of(const struct job_spec *spec)
         .pp = (double)spec->pp,
         .dp = (double)(spec->dp * spec->cp),
         .micro_batches = at_least_1((double)t->batch_global / (double)(t->batch_micro * spec->dp)),
-        .layers = (double)params_stages(t->model.layers, spec->pp).mid,
+        .layers = (double)params_stages(spec).most,
         .virtual_stages = (double)spec->virtual_stages,
         .activation = tokens * (double)t->model.hidden * width,
         .kv = kv_bytes(spec, width),

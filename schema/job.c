@@ -207,7 +207,7 @@ static int64_t rank_from_ends(int64_t piece, int64_t pieces)
 int64_t job_stage_layers(const struct job_spec *spec, int64_t piece)
 {
     int64_t pieces = spec->pp * spec->virtual_stages, layers = spec->train.model.layers;
-    if (spec->n_stages > 0)
+    if (spec->n_stages == (size_t)pieces)
         return spec->stages[piece];
     int64_t most = (layers + pieces - 1) / pieces;
     return most - (rank_from_ends(piece, pieces) < most * pieces - layers);

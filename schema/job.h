@@ -146,7 +146,7 @@ char *job_spec_to_yaml(const struct job_spec *spec);
 
 /* Layers of piece 0 to pp * virtual_stages - 1 of a training job (piece s is on pipeline rank s % pp). As parallel.stages says; else as even
  * as can be: the ceiling everywhere, then one less each for the last piece, the first, the last but one, the second, and so on (the last
- * and the first have the head and the embeddings besides). At least 1 in a job that was parsed. */
+ * and the first have the head and the embeddings besides). At least 1 in a job that the bundled runtime can do. */
 int64_t job_stage_layers(const struct job_spec *spec, int64_t piece);
 
 /* Parameters of the model by the usual count, biases and norms included; the table of embeddings counts twice when it is not tied. */

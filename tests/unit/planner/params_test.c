@@ -82,16 +82,37 @@ static void blocks_are_dealt_evenly(void **state)
 {
     (void)state;
     static const struct {
-        int64_t layers, pp, first, mid, last;
+        int64_t layers, pp, pieces, first, mid, last, most, piece;
     } rows[] = {
-        {126, 16, 7, 8, 7}, {96, 8, 12, 12, 12}, {80, 16, 5, 5, 5}, {95, 8, 12, 12, 11}, {7, 2, 4, 4, 3},
+        {126, 16, 1, 7, 8, 7, 8, 8},   {126, 16, 8, 7, 8, 7, 8, 1}, {96, 8, 1, 12, 12, 12, 12, 12},
+        {96, 8, 3, 12, 12, 12, 12, 4}, {80, 16, 1, 5, 5, 5, 5, 5},  {95, 8, 1, 12, 12, 11, 12, 12},
+        {95, 8, 6, 12, 12, 11, 12, 2}, {7, 2, 1, 4, 4, 3, 4, 4},    {10, 2, 3, 5, 5, 5, 5, 2},
+        {13, 4, 2, 3, 4, 3, 4, 2},     {5, 1, 1, 5, 5, 5, 5, 5},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct params_stages s = params_stages(rows[i].layers, rows[i].pp);
+        struct job_spec spec = {
+            .pp = rows[i].pp, .virtual_stages = rows[i].pieces, .train.model.layers = rows[i].layers};
+        struct params_stages s = params_stages(&spec);
         assert_int_equal(s.first, rows[i].first);
         assert_int_equal(s.mid, rows[i].mid);
         assert_int_equal(s.last, rows[i].last);
+        assert_int_equal(s.most, rows[i].most);
+        assert_int_equal(s.piece, rows[i].piece);
     }
+}
+
+/* The job file's own word on stages: 2 ranks of 2 pieces. */
+static void blocks_are_dealt_as_the_job_says(void **state)
+{
+    (void)state;
+    int64_t stages[] = {1, 5, 2, 1};
+    struct job_spec spec = {
+        .pp = 2, .virtual_stages = 2, .train.model.layers = 9, .stages = stages, .n_stages = COUNT(stages)};
+    struct params_stages s = params_stages(&spec);
+    assert_int_equal(s.first, 3);
+    assert_int_equal(s.last, 6);
+    assert_int_equal(s.most, 6);
+    assert_int_equal(s.piece, 5);
 }
 
 static void shares_add_up_to_the_model(void **state)
@@ -133,10 +154,10 @@ static void a_perceptron_is_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt3_has_the_published_parts), cmocka_unit_test(totals_are_published),
-        cmocka_unit_test(agrees_with_the_job_file),     cmocka_unit_test(blocks_are_dealt_evenly),
-        cmocka_unit_test(shares_add_up_to_the_model),   cmocka_unit_test(experts_are_cut_over_ep),
-        cmocka_unit_test(a_perceptron_is_counted),
+        cmocka_unit_test(gpt3_has_the_published_parts),     cmocka_unit_test(totals_are_published),
+        cmocka_unit_test(agrees_with_the_job_file),         cmocka_unit_test(blocks_are_dealt_evenly),
+        cmocka_unit_test(blocks_are_dealt_as_the_job_says), cmocka_unit_test(shares_add_up_to_the_model),
+        cmocka_unit_test(experts_are_cut_over_ep),          cmocka_unit_test(a_perceptron_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
