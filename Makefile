@@ -12,7 +12,7 @@ PKG_CONFIG ?= pkg-config
 .SUFFIXES:
 
 # Libraries are asked for only when something is compiled: `make deps`, `make help` and `make clean` run without them.
-PACKAGES := libevent libevent_pthreads jansson yaml-0.1 sqlite3 hwloc openblas libxxhash libcrypto libcurl pmix ompi-c
+PACKAGES := libevent libevent_pthreads jansson yaml-0.1 sqlite3 hwloc openblas libxxhash libutf8proc libcrypto libcurl pmix ompi-c
 NO_LIBS := deps help clean demo check distclean
 ifneq ($(filter-out $(NO_LIBS),$(or $(MAKECMDGOALS),all)),)
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) | sed 's/-I/-isystem /g')
@@ -24,7 +24,7 @@ LIBS_AGENT := $(call libs,hwloc) -ldl
 LIBS_SHIM := $(call libs,libevent_pthreads pmix)
 LIBS_LAUNCHER := $(call libs,libcurl)
 LIBS_KERNELS := $(call libs,openblas)
-LIBS_RUNTIME := $(call libs,ompi-c libxxhash)
+LIBS_RUNTIME := $(call libs,ompi-c libxxhash libutf8proc)
 endif
 
 SAN_FLAGS := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -149,6 +149,8 @@ $(BUILD)/tests/unit/double/%_test: $(BUILD)/double/tests/unit/double/%_test.o $(
 # Small programs that integration tests start as ranks or tools: tests/programs/NAME.c (MPI) .
 TOOL_SRC := $(wildcard tests/programs/*.c)
 TOOLS := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(TOOL_SRC))
+# tests/programs/encode.c is of the runtime.
+$(BUILD)/tests/programs/encode: $(call archives,runtime)
 $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o $(call archives,schema)
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS_RUNTIME) $(LIBS_SHIM) $(LIBS_DAEMON) $(SYSLIBS_schema) -o $@
