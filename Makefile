@@ -132,9 +132,11 @@ $(BUILD)/tests/unit/$(1)/%_test: $(BUILD)/obj/tests/unit/$(1)/%_test.o $(call ar
 	@$(CC) $(LDFLAGS_ALL) $$< -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(SYSLIBS_$(1)) -lcmocka -o $$@
 endef
 $(foreach p,$(PARTS),$(eval $(call unit,$(p))))
+# compares the runtime's mesh with the one of placement
+$(BUILD)/tests/unit/runtime/mesh_test: $(call archives,core)
 
-# tests/unit/double: kernels and model compiled a second time with double as their number type (the reference).
-DOUBLE_SRC := $(SRC_kernels) $(wildcard runtime/model/*.c)
+# tests/unit/double: kernels, comm and model compiled a second time with double as their number type (the reference).
+DOUBLE_SRC := $(SRC_kernels) $(wildcard runtime/model/*.c runtime/comm/*.c)
 DOUBLE_OBJ := $(patsubst %.c,$(BUILD)/double/%.o,$(DOUBLE_SRC))
 DOUBLE := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/double/*_test.c))
 $(BUILD)/double/%.o: %.c
@@ -144,16 +146,23 @@ $(BUILD)/double/%.o: %.c
 $(BUILD)/tests/unit/double/%_test: $(BUILD)/double/tests/unit/double/%_test.o $(DOUBLE_OBJ) $(call archives,schema)
 	@mkdir -p $(@D)
 	@echo "  LD $@"
-	@$(CC) $(LDFLAGS_ALL) $^ -fopenmp $(SYSLIBS_schema) $(LIBS_KERNELS) -lcmocka -o $@
+	@$(CC) $(LDFLAGS_ALL) $^ -fopenmp $(SYSLIBS_schema) $(LIBS_KERNELS) $(LIBS_RUNTIME) -lcmocka -o $@
 
 # Small programs that integration tests start as ranks or tools: tests/programs/NAME.c (MPI) .
 TOOL_SRC := $(wildcard tests/programs/*.c)
-TOOLS := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(TOOL_SRC))
+TOOLS := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(TOOL_SRC)) $(BUILD)/tests/programs/comm_check_double
 # tests/programs/encode.c is of the runtime.
 $(BUILD)/tests/programs/encode: $(call archives,runtime)
 $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o $(call archives,schema)
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS_RUNTIME) $(LIBS_SHIM) $(LIBS_DAEMON) $(SYSLIBS_schema) -o $@
+# Those of the runtime's insides, and one of them in double.
+$(BUILD)/tests/programs/comm_check: $(BUILD)/obj/tests/programs/comm_check.o $(call archives,runtime)
+	@mkdir -p $(@D)
+	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_runtime) -o $@
+$(BUILD)/tests/programs/comm_check_double: $(BUILD)/double/tests/programs/comm_check.o $(filter $(BUILD)/double/runtime/comm/%,$(DOUBLE_OBJ)) $(call archives,common)
+	@mkdir -p $(@D)
+	@$(CC) $(LDFLAGS_ALL) $^ -fopenmp $(LIBS_RUNTIME) $(SYSLIBS_common) -o $@
 
 # tests/sim: random faults on random small clusters around the core (docs/simulation.md).
 SIM_CHECK_SRC := $(wildcard tests/sim/*.c)

@@ -108,17 +108,17 @@ static int load_job(const struct options *o, struct comm *comm, struct job_spec 
     int code = 0;
     if (!path) {
         code = EXIT_BAD_CONFIG;
-        if (comm_rank(comm) == 0)
+        if (comm_rank(comm_world(comm)) == 0)
             log_error("no job file given; write belay-train FILE, or see belay-train --help");
     } else if (job_spec_load(path, o->sets, o->n_sets, spec, diagnostics) != 0) {
         code = EXIT_BAD_CONFIG;
     }
-    int all = comm_max_int(comm, code);
+    int all = comm_max_int(comm_world(comm), code);
     size_t shown = diagnostics->count < JOB_DIAGNOSTICS_MAX ? diagnostics->count : JOB_DIAGNOSTICS_MAX;
-    for (size_t i = 0; i < shown && comm_rank(comm) == 0; i++)
+    for (size_t i = 0; i < shown && comm_rank(comm_world(comm)) == 0; i++)
         (void)fprintf(stderr, "%s\n", diagnostics->text[i]);
-    if (code != 0 && comm_rank(comm) != 0 && shown > 0)
-        log_error("rank %d: %s", comm_rank(comm), diagnostics->text[0]);
+    if (code != 0 && comm_rank(comm_world(comm)) != 0 && shown > 0)
+        log_error("rank %d: %s", comm_rank(comm_world(comm)), diagnostics->text[0]);
     free(diagnostics);
     return all;
 }

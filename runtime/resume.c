@@ -37,7 +37,7 @@ static int list_candidates(struct run *run, struct candidates *c)
     }
     code = run_agree(run, code, &err);
     if (code == 0)
-        comm_broadcast(run->comm, c, sizeof *c);
+        comm_broadcast(comm_world(run->comm), c, sizeof *c, 0);
     return code;
 }
 
@@ -52,7 +52,7 @@ static bool verify(struct run *run, int64_t step, struct manifest_state *found)
     if (bad)
         log_warn("skipping checkpoint step %" PRId64 ": %s", step, err.text);
     free(folder);
-    return comm_max_int(run->comm, bad) == 0;
+    return comm_max_int(comm_world(run->comm), bad) == 0;
 }
 
 /* The step to go on from, 0 for none: the newest good one that passes the filters (only: that step; own: of this job). */

@@ -16,7 +16,7 @@ int run_agree(struct run *run, int code, const struct err *err)
 {
     if (code != 0)
         run_complain(run, err);
-    return comm_max_int(run->comm, code);
+    return comm_max_int(comm_world(run->comm), code);
 }
 
 int run_fenced(struct run *run, int (*act)(struct run *run, struct err *err), struct err *err)

@@ -34,7 +34,7 @@ static int begin(struct run *run, char folder[PATH_MAX])
     }
     code = run_agree(run, code, &err);
     if (code == 0)
-        comm_broadcast(run->comm, folder, PATH_MAX);
+        comm_broadcast(comm_world(run->comm), folder, PATH_MAX, 0);
     return code;
 }
 
@@ -48,7 +48,7 @@ static int write_shards(struct run *run, const char *folder, struct manifest_fil
         err_prefix(&err, "step %" PRId64 " cannot be saved", run->state.step);
         code = EXIT_ERROR;
     }
-    comm_gather(run->comm, &mine, sizeof mine, files);
+    comm_share(comm_world(run->comm), &mine, sizeof mine, files);
     return run_agree(run, code, &err);
 }
 
@@ -100,7 +100,7 @@ static int finish(struct run *run, const char *folder, const struct manifest_fil
         if (code != 0)
             (void)fs_remove_tree(folder, &ignored); /* the next owner of the directory sweeps */
     }
-    comm_broadcast(run->comm, &code, sizeof code);
+    comm_broadcast(comm_world(run->comm), &code, sizeof code, 0);
     return code;
 }
 

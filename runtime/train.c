@@ -159,7 +159,7 @@ static int setup(struct run *run)
         code = run_agree(run, run->rank == 0 ? run_fenced(run, open_metrics, &err) : 0, &err);
     if (code != 0)
         return code;
-    run->peak = comm_sum_double(run->comm, host_gemm_peak());
+    run->peak = comm_sum_double(comm_world(run->comm), host_gemm_peak());
     if (run->rank == 0)
         introduce(run, threads);
     notify_send(run->notify, "PHASE=training");
@@ -236,7 +236,7 @@ static int exchange(struct run *run, const struct word *mine, struct step *step)
 {
     struct word *all = mem_zero((size_t)run->size, sizeof *all);
     int code = 0;
-    comm_gather(run->comm, mine, sizeof *mine, all);
+    comm_share(comm_world(run->comm), mine, sizeof *mine, all);
     step->loss = 0;
     step->signals = 0;
     for (int r = 0; r < run->size; r++) {
@@ -260,7 +260,7 @@ static int update(struct run *run, struct step *step)
     size_t count = model_parameter_count(run->model);
     int64_t number = run->state.step + 1;
     double before = clock_monotonic_s();
-    comm_sum_float(run->comm, g, count);
+    comm_all_reduce(comm_world(run->comm), g, count, COMM_REAL);
     step->wait_s += clock_monotonic_s() - before;
     step->norm = sqrt(kernel_sum_of_squares(g, count));
     if (!isfinite(step->norm)) { /* the same bits, hence the same answer, on every rank */
@@ -398,7 +398,8 @@ static int loop(struct run *run)
 int train(const struct job_spec *spec, struct comm *comm)
 {
     struct err err = {""};
-    struct run run = {.spec = spec, .comm = comm, .rank = comm_rank(comm), .size = comm_size(comm)};
+    struct run run = {
+        .spec = spec, .comm = comm, .rank = comm_rank(comm_world(comm)), .size = comm_size(comm_world(comm))};
     int code = config_check(spec, run.size, &err);
     if (code != 0) { /* every rank comes to the same answer; one says it */
         if (run.rank == 0)

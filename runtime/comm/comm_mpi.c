@@ -1,24 +1,25 @@
-/* comm over MPI, and over nothing at all for one rank alone.
+/* comm_mpi: the transport over MPI; see transport.h.
  *
- * Started by hand without a launcher the process never calls MPI_Init: a singleton would start helper processes and fail where
- * those are not allowed. The sum is an all-to-all of slices, a local sum in rank order and an all-gather: MPI_Allreduce may choose its order
- * by message size, network and library version. MPI errors end the process (MPI_ERRORS_ARE_FATAL): ranks cannot go on without one. */
-#include <errno.h>
-#include <limits.h>
+ * Messages are MPI_Isend and MPI_Irecv, tested batch by batch: each test lets the library move everything else, too. A link is two
+ * communicators, one for each channel, so that MPI keeps the channels apart. Collectives of MPI are not used: their nonblocking forms
+ * are the same messages, and must start in one order on all ranks, which later stages of overlapping calls do not. MPI errors end the
+ * process (MPI_ERRORS_ARE_FATAL). */
 #include <mpi.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
-#include "runtime/comm/comm.h"
+#include "runtime/comm/transport.h"
 
-#define SUM_ROUND (1u << 24) /* floats that a sum moves at a time: 64 MiB, far below MPI's int counts */
+#define MESSAGE_MAX ((size_t)1 << 30) /* bytes: MPI counts with int */
 
-struct comm {
-    int rank, size;
-    bool mpi;
-    float *scratch; /* (size, SUM_ROUND/size): only as much is touched as is summed */
+struct comm_link {
+    MPI_Comm channel[2];
+};
+
+struct comm_batch {
+    int n;
+    MPI_Request requests[];
 };
 
 #ifdef __SANITIZE_ADDRESS__
@@ -32,158 +33,88 @@ int __lsan_is_turned_off(void)
 }
 #endif
 
-/* A small non-negative number from the first of the variables that is set; -1 when none is. */
-static int env_int(const char *const *names)
-{
-    for (; *names; names++) {
-        const char *text = getenv(*names);
-        if (!text || !*text)
-            continue;
-        char *end;
-        errno = 0;
-        long value = strtol(text, &end, 10);
-        if (errno == 0 && !*end && value >= 0 && value <= INT_MAX)
-            return (int)value;
-    }
-    return -1;
-}
-
-int comm_env_local_size(void)
-{
-    int size = env_int((const char *const[]){"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL});
-    return size < 1 ? 1 : size;
-}
-
-static bool launched(void)
-{
-    return getenv("PMIX_RANK") || getenv("OMPI_COMM_WORLD_SIZE");
-}
-
-static int join(struct comm *c, struct err *err)
+static int mpi_open(int *rank, int *size, struct err *err)
 {
     int provided;
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
         return err_set(err, "MPI_Init failed; look at the lines of Open MPI above");
-    c->mpi = true;
 #ifdef __SANITIZE_ADDRESS__
     mpi_was_used = true;
 #endif
-    MPI_Comm_rank(MPI_COMM_WORLD, &c->rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &c->size);
+    MPI_Comm_rank(MPI_COMM_WORLD, rank);
+    MPI_Comm_size(MPI_COMM_WORLD, size);
     return 0;
 }
 
-/* A launcher that Open MPI does not recognise would leave every rank alone in a world of its own: refuse that. */
-static int check_world(const struct comm *c, struct err *err)
+static void mpi_close(void)
 {
-    int announced = env_int((const char *const[]){"OMPI_COMM_WORLD_SIZE", "WORLD_SIZE", NULL});
-    if (announced < 0 || announced == c->size)
-        return 0;
-    return err_set(err,
-                   "the environment announces %d ranks but MPI found %d; start belay-train with mpirun or as "
-                   "a belay job, "
-                   "or unset WORLD_SIZE",
-                   announced, c->size);
+    MPI_Finalize();
 }
 
-struct comm *comm_open(struct err *err)
+static struct comm_link *mpi_link(int color, int key)
 {
-    struct comm *c = mem_zero(1, sizeof *c);
-    c->size = 1;
-    if ((launched() && join(c, err) != 0) || check_world(c, err) != 0) {
-        comm_close(c);
+    MPI_Comm group;
+    MPI_Comm_split(MPI_COMM_WORLD, color < 0 ? MPI_UNDEFINED : color, key, &group);
+    if (group == MPI_COMM_NULL)
         return NULL;
-    }
-    if (c->size > 1)
-        c->scratch = mem_grow(NULL, SUM_ROUND + (size_t)c->size, sizeof *c->scratch);
-    return c;
+    struct comm_link *link = mem_zero(1, sizeof *link);
+    link->channel[CHANNEL_COLLECTIVE] = group;
+    MPI_Comm_dup(group, &link->channel[CHANNEL_POINT]);
+    return link;
 }
 
-void comm_close(struct comm *comm)
+static void mpi_unlink(struct comm_link *link)
 {
-    if (!comm)
+    if (!link)
         return;
-    if (comm->mpi)
-        MPI_Finalize();
-    free(comm->scratch);
-    free(comm);
+    MPI_Comm_free(&link->channel[CHANNEL_COLLECTIVE]);
+    MPI_Comm_free(&link->channel[CHANNEL_POINT]);
+    free(link);
 }
 
-int comm_rank(const struct comm *comm)
+static struct comm_batch *mpi_post(struct comm_link *link, enum comm_channel channel, int tag,
+                                   const struct comm_message *messages, size_t n)
 {
-    return comm->rank;
-}
-
-int comm_size(const struct comm *comm)
-{
-    return comm->size;
-}
-
-void comm_broadcast(struct comm *comm, void *data, size_t bytes)
-{
-    if (comm->size > 1)
-        MPI_Bcast(data, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
-}
-
-void comm_gather(struct comm *comm, const void *mine, size_t bytes, void *all)
-{
-    if (comm->size > 1)
-        MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
-    else
-        memcpy(all, mine, bytes);
-}
-
-/* One round: at most SUM_ROUND floats; the last slices may be shorter or empty. */
-static void sum_round(struct comm *c, float *x, size_t count)
-{
-    int *lengths = mem_grow(NULL, (size_t)c->size * 4, sizeof *lengths);
-    int *starts = lengths + c->size, *mine = starts + c->size, *slots = mine + c->size;
-    size_t slice = (count + (size_t)c->size - 1) / (size_t)c->size;
-    for (int r = 0; r < c->size; r++) {
-        size_t from = (size_t)r * slice < count ? (size_t)r * slice : count;
-        starts[r] = (int)from;
-        lengths[r] = (int)(count - from < slice ? count - from : slice);
+    MPI_Comm c = link->channel[channel];
+    struct comm_batch *batch = mem_grow(NULL, 1, sizeof *batch + n * sizeof(MPI_Request));
+    batch->n = (int)n;
+    for (size_t i = 0; i < n; i++) { /* in their order: two for the same peer must not overtake each other */
+        const struct comm_message *m = &messages[i];
+        if (m->out)
+            MPI_Isend(m->data, (int)m->bytes, MPI_BYTE, m->peer, tag, c, &batch->requests[i]);
+        else
+            MPI_Irecv(m->data, (int)m->bytes, MPI_BYTE, m->peer, tag, c, &batch->requests[i]);
     }
-    int n = lengths[c->rank];
-    for (int r = 0; r < c->size; r++) {
-        mine[r] = n;
-        slots[r] = r * n;
-    }
-    MPI_Alltoallv(x, lengths, starts, MPI_FLOAT, c->scratch, mine, slots, MPI_FLOAT, MPI_COMM_WORLD);
-    float *sum = x + starts[c->rank];
-    memcpy(sum, c->scratch, (size_t)n * sizeof *sum);
-    for (int r = 1; r < c->size; r++) {
-        const float *term = c->scratch + (size_t)r * (size_t)n;
-        for (int i = 0; i < n; i++)
-            sum[i] += term[i];
-    }
-    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_FLOAT, x, lengths, starts, MPI_FLOAT, MPI_COMM_WORLD);
-    free(lengths);
+    return batch;
 }
 
-void comm_sum_float(struct comm *comm, float *x, size_t count)
+static bool mpi_done(struct comm_batch *batch)
 {
-    if (comm->size == 1)
-        return;
-    for (size_t at = 0; at < count; at += SUM_ROUND)
-        sum_round(comm, x + at, count - at < SUM_ROUND ? count - at : SUM_ROUND);
+    int done;
+    MPI_Testall(batch->n, batch->requests, &done, MPI_STATUSES_IGNORE);
+    if (done)
+        free(batch);
+    return done;
 }
 
-int comm_max_int(struct comm *comm, int value)
+static void *mpi_alloc(size_t bytes)
 {
-    int result = value;
-    if (comm->size > 1)
-        MPI_Allreduce(&value, &result, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    return result;
+    return mem_grow(NULL, bytes, 1);
 }
 
-double comm_sum_double(struct comm *comm, double value)
+static void mpi_copy(void *to, const void *from, size_t bytes)
 {
-    double *all = mem_grow(NULL, (size_t)comm->size, sizeof *all);
-    comm_gather(comm, &value, sizeof value, all);
-    double sum = 0;
-    for (int r = 0; r < comm->size; r++)
-        sum += all[r];
-    free(all);
-    return sum;
+    memmove(to, from, bytes);
 }
+
+const struct comm_transport comm_transport_mpi = {.message_max = MESSAGE_MAX,
+                                                  .open = mpi_open,
+                                                  .close = mpi_close,
+                                                  .link = mpi_link,
+                                                  .unlink = mpi_unlink,
+                                                  .post = mpi_post,
+                                                  .done = mpi_done,
+                                                  .alloc = mpi_alloc,
+                                                  .free = free,
+                                                  .copy = mpi_copy,
+                                                  .sum = comm_sum};
