@@ -103,18 +103,13 @@ static void compare_states(const struct manifest_state *now, const struct manife
                  now->data_tokens, then->data_tokens);
 }
 
-/* Heads cut the same matrices into other pieces: shapes cannot tell that it is another model. */
-static int check_heads(const struct run *run, int64_t step, const struct manifest_state *then,
+/* Heads, for one, cut the same matrices into other pieces: shapes cannot tell that it is another model. */
+static int check_model(const struct run *run, int64_t step, const struct manifest_state *then,
                        struct err *err)
 {
-    const struct manifest_state *now = &run->state;
-    if (then->heads == 0 || (now->heads == then->heads && now->kv_heads == then->kv_heads))
+    if (manifest_same_model(&run->state.model, &then->model, err) == 0)
         return 0;
-    err_set(err,
-            "the checkpoint of step %" PRId64 " is of another model: it has %" PRId64 " heads and %" PRId64
-            " kv_heads, the job %" PRId64 " and %" PRId64
-            "; use another checkpoint.directory, or the model it was written with",
-            step, then->heads, then->kv_heads, now->heads, now->kv_heads);
+    err_prefix(err, "the checkpoint of step %" PRId64 " cannot be resumed", step);
     return EXIT_NO_RETRY;
 }
 
@@ -122,10 +117,11 @@ static int load(struct run *run, int64_t step, const struct manifest_state *foun
 {
     struct err err = {""};
     char *folder = shelf_path(run->spec->checkpoint.directory, step);
-    enum checkpoint_result rc = checkpoint_load(folder, run->arrays, run->n_arrays, &err);
-    int code = rc == CHECKPOINT_OK ? 0 : rc == CHECKPOINT_OTHER_MODEL ? EXIT_NO_RETRY : EXIT_ERROR;
-    if (code == 0)
-        code = check_heads(run, step, found, &err);
+    int code = check_model(run, step, found, &err);
+    if (code == 0) {
+        enum checkpoint_result rc = checkpoint_load(folder, run->arrays, run->n_arrays, &err);
+        code = rc == CHECKPOINT_OK ? 0 : rc == CHECKPOINT_OTHER_MODEL ? EXIT_NO_RETRY : EXIT_ERROR;
+    }
     code = run_agree(run, code, &err);
     free(folder);
     if (code != 0)

@@ -25,9 +25,9 @@ struct run {
     struct model *model;
     struct optimizer *optimizer;
     struct notify *notify;
-    struct claim *claim;     /* rank 0 only */
-    struct metrics *metrics; /* rank 0 only */
-    struct checkpoint_array *arrays;
+    struct claim *claim;                     /* rank 0 only */
+    struct metrics *metrics;                 /* rank 0 only */
+    struct checkpoint_array *arrays, *share; /* all that a checkpoint holds; what this rank writes of it */
     size_t n_arrays;
     struct manifest_state state; /* where the run stands: what a checkpoint would say now */
     int64_t saved;               /* step of the newest checkpoint that this run wrote or started from */

@@ -38,17 +38,45 @@ static int begin(struct run *run, char folder[PATH_MAX])
     return code;
 }
 
-/* Every rank writes its part; files (size) is what they wrote. */
-static int write_shards(struct run *run, const char *folder, struct manifest_file *files)
+/* What the ranks have written: rank 0 knows it all. */
+struct shards {
+    struct checkpoint_record *records; /* (size), cut from one block */
+    char *block;
+    uint64_t bytes;
+};
+
+/* Gathers the records of all ranks, which may differ in length. */
+static void share_records(struct run *run, struct checkpoint_record *mine, struct shards *out)
+{
+    struct comm_group *world = comm_world(run->comm);
+    size_t size = (size_t)run->size, longest;
+    int len = comm_max_int(world, (int)mine->len); /* some 100 KiB */
+    uint64_t *lens = mem_zero(size, sizeof *lens), own = mine->len;
+    longest = (size_t)len;
+    comm_share(world, &own, sizeof own, lens);
+    mine->bytes = mem_grow(mine->bytes, longest, 1);
+    memset((char *)mine->bytes + mine->len, 0, longest - mine->len);
+    out->block = mem_zero(size, longest);
+    comm_share(world, mine->bytes, longest, out->block);
+    for (size_t r = 0; r < size; r++)
+        out->records[r] = (struct checkpoint_record){out->block + r * longest, lens[r]};
+    free(lens);
+}
+
+/* Every rank writes its part. */
+static int write_shards(struct run *run, const char *folder, struct shards *out)
 {
     struct err err = {""};
     struct manifest_file mine = {.bytes = 0};
     int code = 0;
-    if (checkpoint_write_shard(folder, run->rank, run->size, run->arrays, run->n_arrays, &mine, &err) != 0) {
+    if (checkpoint_write_shard(folder, run->rank, run->share, run->n_arrays, &mine, &err) != 0) {
         err_prefix(&err, "step %" PRId64 " cannot be saved", run->state.step);
         code = EXIT_ERROR;
     }
-    comm_share(comm_world(run->comm), &mine, sizeof mine, files);
+    out->bytes = (uint64_t)comm_sum_double(comm_world(run->comm), (double)mine.bytes);
+    struct checkpoint_record record = checkpoint_describe(run->share, run->n_arrays, &mine);
+    share_records(run, &record, out);
+    free(record.bytes);
     return run_agree(run, code, &err);
 }
 
@@ -63,10 +91,10 @@ static int commit_locked(struct run *run, const char *folder, struct err *err)
 }
 
 /* Rank 0: from finished shards to a visible checkpoint. */
-static int commit(struct run *run, const char *folder, const struct manifest_file *files, struct err *err)
+static int commit(struct run *run, const char *folder, const struct shards *shards, struct err *err)
 {
     if (metrics_sync(run->metrics, err) != 0 ||
-        checkpoint_seal(folder, run->size, run->arrays, run->n_arrays, &run->state, files, err) != 0)
+        checkpoint_seal(folder, shards->records, (size_t)run->size, &run->state, err) != 0)
         return EXIT_ERROR;
     enum claim_result claim = claim_lock(run->claim, err);
     if (claim != CLAIM_OK)
@@ -86,11 +114,11 @@ static bool superseded(struct run *run, struct err *err)
 }
 
 /* Rank 0 commits, or clears away; it decides what became of the checkpoint and tells the others. */
-static int finish(struct run *run, const char *folder, const struct manifest_file *files, int code)
+static int finish(struct run *run, const char *folder, const struct shards *shards, int code)
 {
     struct err err = {""}, ignored;
     if (run->rank == 0) {
-        code = code == 0 ? commit(run, folder, files, &err) : code;
+        code = code == 0 ? commit(run, folder, shards, &err) : code;
         if (err.text[0])
             log_error("step %" PRId64 " cannot be saved: %s", run->state.step, err.text);
         if (code == EXIT_ERROR && superseded(run, &err)) {
@@ -104,11 +132,8 @@ static int finish(struct run *run, const char *folder, const struct manifest_fil
     return code;
 }
 
-static void announce(struct run *run, const struct manifest_file *files, double seconds)
+static void announce(struct run *run, uint64_t bytes, double seconds)
 {
-    uint64_t bytes = 0;
-    for (int r = 0; r < run->size; r++)
-        bytes += files[r].bytes;
     notify_keep(run->notify, "CHECKPOINT_DURABLE=%" PRId64 "\nCHECKPOINT_BYTES=%" PRIu64, run->state.step,
                 bytes);
     printf("checkpoint step %" PRId64 ": %.1f MiB in %.2f s\n", run->state.step, (double)bytes / 1048576,
@@ -120,19 +145,20 @@ int save_checkpoint(struct run *run)
     char folder[PATH_MAX];
     double start = clock_monotonic_s();
     notify_send(run->notify, "PHASE=checkpointing");
-    struct manifest_file *files = mem_zero((size_t)run->size, sizeof *files);
+    struct shards shards = {.records = mem_zero((size_t)run->size, sizeof *shards.records)};
     int code = begin(run, folder);
     if (code == 0) {
-        code = write_shards(run, folder, files);
+        code = write_shards(run, folder, &shards);
         if (code == 0 && run->rank == 0)
             notify_keep(run->notify, "CHECKPOINT_STAGED=%" PRId64, run->state.step);
-        code = finish(run, folder, files, code);
+        code = finish(run, folder, &shards, code);
     }
     if (code == 0)
         run->saved = run->state.step;
     if (code == 0 && run->rank == 0)
-        announce(run, files, clock_monotonic_s() - start);
-    free(files);
+        announce(run, shards.bytes, clock_monotonic_s() - start);
+    free(shards.records);
+    free(shards.block);
     notify_send(run->notify, "PHASE=training");
     return code;
 }

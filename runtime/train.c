@@ -22,6 +22,7 @@
 #include "runtime/engine/schedule.h"
 #include "runtime/exits.h"
 #include "runtime/host.h"
+#include "runtime/replica.h"
 #include "runtime/resume.h"
 #include "runtime/run.h"
 #include "runtime/save.h"
@@ -62,6 +63,27 @@ static int64_t env_attempt(void)
     return value > 0 ? value : 0;
 }
 
+static struct manifest_model describe_model(const struct job_train *t)
+{
+    const struct job_model *m = &t->model;
+    struct manifest_model out = {.layers = m->layers,
+                                 .hidden = m->hidden,
+                                 .heads = m->heads,
+                                 .kv_heads = m->kv_heads,
+                                 .ffn = m->ffn,
+                                 .vocab = m->vocab,
+                                 .context = m->context,
+                                 .experts = m->experts,
+                                 .top_k = m->top_k,
+                                 .tied = m->tied,
+                                 .norm_eps = m->norm_eps,
+                                 .rope_theta = m->rope_theta};
+    (void)snprintf(out.arch, sizeof out.arch, "%s", job_arch_name(m->arch)); /* fits */
+    (void)snprintf(out.tokenizer, sizeof out.tokenizer, "%s",
+                   t->tokenizer); /* a cut one is not found later */
+    return out;
+}
+
 static void describe_run(struct run *run)
 {
     const struct job_spec *s = run->spec;
@@ -73,8 +95,7 @@ static void describe_run(struct run *run)
                                          .cp = s->cp,
                                          .dp = s->dp,
                                          .ep = s->ep,
-                                         .heads = s->train.model.heads,
-                                         .kv_heads = s->train.model.kv_heads};
+                                         .model = describe_model(&s->train)};
     (void)snprintf(run->state.job, sizeof run->state.job, "%s", job ? job : "");
 }
 
@@ -92,8 +113,10 @@ static int open_parts(struct run *run, struct err *err)
     run->optimizer = optimizer_new(model_parameter_count(run->model), tensors, n, err);
     if (!run->optimizer)
         return EXIT_ERROR;
-    run->arrays = checkpoint_arrays(tensors, n, model_parameters(run->model), optimizer_first(run->optimizer),
-                                    optimizer_second(run->optimizer), &run->n_arrays);
+    float *const bases[] = {model_parameters(run->model), optimizer_first(run->optimizer),
+                            optimizer_second(run->optimizer)};
+    run->arrays = replica_arrays(tensors, n, bases, 0, 1, &run->n_arrays);
+    run->share = replica_arrays(tensors, n, bases, run->rank, run->size, &run->n_arrays);
     run->state.data_tokens = data_tokens(run->data);
     run->state.data_fingerprint = data_fingerprint(run->data);
     run->tokens = mem_grow(NULL, micro * context(run), sizeof *run->tokens);
@@ -175,6 +198,7 @@ static void teardown(struct run *run, int code)
     model_free(run->model);
     data_close(run->data);
     free(run->arrays);
+    free(run->share);
     free(run->tokens);
     free(run->targets);
 }

@@ -1,6 +1,4 @@
-/* manifest: see manifest.h. The field "self" is the hash of the compact JSON text of everything else, in the order of the file. */
-#include "runtime/checkpoint/manifest.h"
-
+/* manifest: see manifest.h. Tensors are kept in the order of their names, so that one is found by halving. The field "self" is the hash of the compact JSON text of everything else, in the order of the file. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -11,9 +9,11 @@
 #include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "common/mem.h"
+#include "runtime/checkpoint/manifest_private.h"
 
 #define MANIFEST_BYTES_MAX (256u << 20)
-#define COUNT_MAX          (1 << 24) /* tensors, files or slices that a reader accepts */
+#define COUNT_MAX          (1 << 24)             /* tensors, files or slices that a reader accepts */
+#define DIMENSION_MAX      ((json_int_t)1 << 31) /* rows or columns: their product stays in 62 bits */
 
 /* Numbers of 64 bits go as decimal text: JSON readers keep only 53 bits. */
 static void set_u64(json_t *obj, const char *key, uint64_t value)
@@ -36,7 +36,7 @@ static int get_u64(const json_t *obj, const char *key, uint64_t *out, struct err
 static json_t *encode_state(const struct manifest_state *s)
 {
     char stamp[CLOCK_UTC_SIZE];
-    json_t *obj = json_object(), *mesh = json_object(), *position = json_object(), *model = json_object();
+    json_t *obj = json_object(), *mesh = json_object(), *position = json_object();
     jsonx_set(obj, "format", json_integer(MANIFEST_FORMAT));
     jsonx_set_str(obj, "program", "belay-train " BELAY_VERSION);
     jsonx_set_str(obj, "time", clock_format_utc(clock_utc_ms(), stamp));
@@ -55,9 +55,7 @@ static json_t *encode_state(const struct manifest_state *s)
     set_u64(position, "data_tokens", s->data_tokens);
     set_u64(position, "data_fingerprint", s->data_fingerprint);
     jsonx_set(obj, "position", position);
-    jsonx_set(model, "heads", json_integer(s->heads));
-    jsonx_set(model, "kv_heads", json_integer(s->kv_heads));
-    jsonx_set(obj, "model", model);
+    jsonx_set(obj, "model", manifest_model_encode(&s->model));
     return obj;
 }
 
@@ -79,11 +77,12 @@ static json_t *encode_slices(const struct manifest_tensor *t)
     json_t *array = json_array();
     for (size_t i = 0; i < t->n_slices; i++) {
         const struct manifest_slice *s = &t->slices[i];
-        json_t *triple = json_array();
-        json_array_append_new(triple, json_integer((json_int_t)s->file));
-        json_array_append_new(triple, json_integer((json_int_t)s->from));
-        json_array_append_new(triple, json_integer((json_int_t)s->to));
-        json_array_append_new(array, triple);
+        const size_t numbers[] = {s->file, s->box.from[0], s->box.to[0], s->box.from[1], s->box.to[1]};
+        json_t *slice = json_array();
+        for (size_t k = 0; k < 5; k++)
+            json_array_append_new(slice, json_integer((json_int_t)numbers[k]));
+        json_array_append_new(slice, json_string(s->entry ? s->entry : t->name));
+        json_array_append_new(array, slice);
     }
     return array;
 }
@@ -151,9 +150,50 @@ static char *print_lines(const json_t *obj)
     return text;
 }
 
-int manifest_write(const char *folder, const struct manifest *manifest, struct err *err)
+static int by_name(const void *a, const void *b)
+{
+    const struct manifest_tensor *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static int by_box(const void *a, const void *b)
+{
+    const struct manifest_slice *x = a, *y = b;
+    return box_compare(&x->box, &y->box);
+}
+
+static int check_slices(const struct manifest_tensor *t, struct err *err)
+{
+    static const char *const wrong[] = {[BOX_COVER_GAP] = "leave out a part of it",
+                                        [BOX_COVER_TWICE] = "hold a part of it twice",
+                                        [BOX_COVER_OUTSIDE] = "reach beyond it"};
+    const size_t shape[] = {t->shape[0], t->dims == 2 ? t->shape[1] : 1};
+    enum box_cover rc = box_check_cover(&t->slices->box, sizeof *t->slices, t->n_slices, shape);
+    return rc == BOX_COVER_EXACT ? 0
+                                 : err_set(err, "the slices of tensor %s (%zu x %zu) %s", t->name, shape[0],
+                                           shape[1], wrong[rc]);
+}
+
+/* Puts tensors and slices in order, and checks them. */
+static int arrange(struct manifest *m, struct err *err)
+{
+    qsort(m->tensors, m->n_tensors, sizeof *m->tensors, by_name);
+    for (size_t i = 0; i < m->n_tensors; i++) {
+        struct manifest_tensor *t = &m->tensors[i];
+        if (i > 0 && strcmp(t->name, m->tensors[i - 1].name) == 0)
+            return err_set(err, "tensor %s is there twice", t->name);
+        qsort(t->slices, t->n_slices, sizeof *t->slices, by_box);
+        if (check_slices(t, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int manifest_write(const char *folder, struct manifest *manifest, struct err *err)
 {
     char hash[DIGEST_SIZE];
+    if (arrange(manifest, err) != 0)
+        return err_prefix(err, "%s cannot be sealed", folder);
     json_t *obj = encode_state(&manifest->state);
     jsonx_set(obj, "files", encode_files(manifest));
     jsonx_set(obj, "tensors", encode_tensors(manifest));
@@ -170,12 +210,9 @@ int manifest_write(const char *folder, const struct manifest *manifest, struct e
 
 static int decode_state(const json_t *obj, struct manifest_state *s, struct err *err)
 {
-    int64_t format;
     const char *job;
-    const json_t *mesh = json_object_get(obj, "mesh"), *position = json_object_get(obj, "position"),
-                 *model = json_object_get(obj, "model");
-    if (jsonx_int(obj, "format", 1, MANIFEST_FORMAT, &format, err) != 0 ||
-        jsonx_str(obj, "job", &job, err) != 0 ||
+    const json_t *mesh = json_object_get(obj, "mesh"), *position = json_object_get(obj, "position");
+    if (jsonx_str(obj, "job", &job, err) != 0 ||
         jsonx_int(obj, "attempt", 0, INT64_MAX, &s->attempt, err) != 0 ||
         jsonx_int(obj, "step", 0, INT64_MAX, &s->step, err) != 0 ||
         jsonx_int(mesh, "dp", 1, COUNT_MAX, &s->dp, err) != 0 ||
@@ -188,8 +225,6 @@ static int decode_state(const json_t *obj, struct manifest_state *s, struct err 
     s->cp = jsonx_int_or(mesh, "cp", 1);
     s->tp = jsonx_int_or(mesh, "tp", 1);
     s->ep = jsonx_int_or(mesh, "ep", 1);
-    s->heads = jsonx_int_or(model, "heads", 0); /* manifests of the first version have no model */
-    s->kv_heads = jsonx_int_or(model, "kv_heads", 0);
     (void)snprintf(s->job, sizeof s->job, "%s", job); /* a longer name would only compare as different */
     return 0;
 }
@@ -231,54 +266,82 @@ static int decode_files(const json_t *obj, struct manifest *m, struct err *err)
     return 0;
 }
 
-static int decode_slice(const json_t *triple, const struct manifest *m, size_t at, struct manifest_slice *out)
+/* Format 1: [file, from, to] of rows. */
+static int decode_rows(const json_t *slice, const struct manifest_tensor *t, struct manifest_slice *out,
+                       json_int_t *file)
 {
-    json_int_t file = json_integer_value(json_array_get(triple, 0)),
-               from = json_integer_value(json_array_get(triple, 1)),
-               to = json_integer_value(json_array_get(triple, 2));
-    if (json_array_size(triple) != 3 || file < 0 || (size_t)file >= m->n_files || from < 0 ||
-        (size_t)from != at || to <= from)
+    if (json_array_size(slice) != 3)
         return -1;
-    *out = (struct manifest_slice){(size_t)file, (size_t)from, (size_t)to};
+    *file = json_integer_value(json_array_get(slice, 0));
+    out->box = (struct box){{(size_t)json_integer_value(json_array_get(slice, 1)), 0},
+                            {(size_t)json_integer_value(json_array_get(slice, 2)), 1}};
+    if (t->dims == 2)
+        out->box.to[1] = t->shape[1];
     return 0;
 }
 
-/* The slices must follow each other without gap or overlap up to the last row. */
+/* Format 2: [file, r0, r1, c0, c1, entry]. */
+static int decode_box(const json_t *slice, const struct manifest_tensor *t, struct manifest_slice *out,
+                      json_int_t *file)
+{
+    size_t n[5];
+    const char *entry = json_string_value(json_array_get(slice, 5));
+    if (json_array_size(slice) != 6 || !entry || strlen(entry) > MANIFEST_NAME_SIZE + 24)
+        return -1;
+    for (size_t i = 0; i < 5; i++)
+        n[i] = (size_t)json_integer_value(
+            json_array_get(slice, i)); /* what is negative or no number is outside */
+    *file = (json_int_t)n[0];
+    out->box = (struct box){{n[1], n[3]}, {n[2], n[4]}};
+    out->entry = strcmp(entry, t->name) == 0 ? NULL : str_dup(entry);
+    return 0;
+}
+
 static int decode_slices(const json_t *obj, const struct manifest *m, struct manifest_tensor *t,
                          struct err *err)
 {
     json_t *array;
-    size_t count, at = 0;
+    size_t count;
     if (get_array(obj, "slices", &array, &count, err) != 0)
         return -1;
     t->slices = mem_zero(count, sizeof *t->slices);
     t->n_slices = count;
     for (size_t i = 0; i < count; i++) {
-        if (decode_slice(json_array_get(array, i), m, at, &t->slices[i]) != 0)
-            return err_set(err, "the slices of tensor %s do not follow each other", t->name);
-        at = t->slices[i].to;
+        json_int_t file = -1;
+        const json_t *slice = json_array_get(array, i);
+        int rc = m->format == 1 ? decode_rows(slice, t, &t->slices[i], &file)
+                                : decode_box(slice, t, &t->slices[i], &file);
+        if (rc != 0 || file < 0 || (size_t)file >= m->n_files)
+            return err_set(err, "tensor %s has a slice that makes no sense", t->name);
+        t->slices[i].file = (size_t)file;
     }
-    return at == t->shape[0]
-               ? 0
-               : err_set(err, "the slices of tensor %s cover %zu of its %zu rows", t->name, at, t->shape[0]);
+    return 0;
+}
+
+static int decode_shape(const json_t *shape, struct manifest_tensor *t, struct err *err)
+{
+    if (t->dims < 1 || t->dims > 2)
+        return err_set(err, "tensor %s has %zu dimensions", t->name, t->dims);
+    for (size_t i = 0; i < t->dims; i++) {
+        json_int_t n = json_integer_value(json_array_get(shape, i));
+        if (n < 1 || n > DIMENSION_MAX)
+            return err_set(err, "tensor %s has a bad shape", t->name);
+        t->shape[i] = (size_t)n;
+    }
+    return 0;
 }
 
 static int decode_tensor(const json_t *obj, const struct manifest *m, struct manifest_tensor *t,
                          struct err *err)
 {
     json_t *shape;
-    const char *name;
+    const char *name, *type;
     if (jsonx_str(obj, "name", &name, err) != 0 || copy_name(name, t->name, sizeof t->name, err) != 0 ||
-        get_array(obj, "shape", &shape, &t->dims, err) != 0)
+        jsonx_str(obj, "dtype", &type, err) != 0 || get_array(obj, "shape", &shape, &t->dims, err) != 0 ||
+        decode_shape(shape, t, err) != 0)
         return -1;
-    if (t->dims < 1 || t->dims > SAFETENSORS_DIMS)
-        return err_set(err, "tensor %s has %zu dimensions", t->name, t->dims);
-    for (size_t i = 0; i < t->dims; i++) {
-        json_int_t n = json_integer_value(json_array_get(shape, i));
-        if (n < 1)
-            return err_set(err, "tensor %s has a bad shape", t->name);
-        t->shape[i] = (size_t)n;
-    }
+    if (strcmp(type, "F32") != 0)
+        return err_set(err, "tensor %s is of type %.20s, not F32", t->name, type);
     return decode_slices(obj, m, t, err);
 }
 
@@ -293,6 +356,18 @@ static int decode_tensors(const json_t *obj, struct manifest *m, struct err *err
     for (size_t i = 0; i < count; i++)
         if (decode_tensor(json_array_get(array, i), m, &m->tensors[i], err) != 0)
             return -1;
+    return arrange(m, err);
+}
+
+/* Format 1 told the heads in later versions, and nothing else. */
+static int decode_model(const json_t *obj, struct manifest *m, struct err *err)
+{
+    const json_t *model = json_object_get(obj, "model");
+    if (m->format > 1)
+        return manifest_model_decode(model, &m->state.model, err);
+    m->state.model.heads = jsonx_int_or(model, "heads", 0);
+    m->state.model.kv_heads = jsonx_int_or(model, "kv_heads", 0);
+    manifest_model_guess(m, &m->state.model);
     return 0;
 }
 
@@ -306,6 +381,15 @@ static int check_self(json_t *obj, struct err *err)
     return strcmp(told, found) == 0 ? 0 : err_set(err, "its content does not match its own hash");
 }
 
+static int decode(json_t *obj, struct manifest *m, struct err *err)
+{
+    if (jsonx_int(obj, "format", 1, MANIFEST_FORMAT, &m->format, err) != 0 || check_self(obj, err) != 0 ||
+        decode_state(obj, &m->state, err) != 0 || decode_files(obj, m, err) != 0 ||
+        decode_tensors(obj, m, err) != 0)
+        return -1;
+    return decode_model(obj, m, err);
+}
+
 struct manifest *manifest_read(const char *folder, struct err *err)
 {
     char *path = str_printf("%s/%s", folder, MANIFEST_FILE_NAME);
@@ -313,8 +397,7 @@ struct manifest *manifest_read(const char *folder, struct err *err)
     json_t *obj = jsonx_read_file(path, MANIFEST_BYTES_MAX, err);
     if (obj) {
         m = mem_zero(1, sizeof *m);
-        if (check_self(obj, err) != 0 || decode_state(obj, &m->state, err) != 0 ||
-            decode_files(obj, m, err) != 0 || decode_tensors(obj, m, err) != 0) {
+        if (decode(obj, m, err) != 0) {
             err_prefix(err, "%s", path);
             manifest_free(m);
             m = NULL;
@@ -329,21 +412,23 @@ void manifest_free(struct manifest *manifest)
 {
     if (!manifest)
         return;
-    for (size_t i = 0; i < manifest->n_tensors; i++)
+    for (size_t i = 0; i < manifest->n_tensors; i++) {
+        for (size_t k = 0; k < manifest->tensors[i].n_slices; k++)
+            free(manifest->tensors[i].slices[k].entry);
         free(manifest->tensors[i].slices);
+    }
     free(manifest->tensors);
     free(manifest->files);
     free(manifest);
 }
 
-const struct manifest_tensor *manifest_find(const struct manifest *manifest, const char *name, size_t *hint)
+static int name_against(const void *key, const void *element)
 {
-    for (size_t i = 0; i < manifest->n_tensors; i++) {
-        size_t at = (*hint + i) % manifest->n_tensors;
-        if (strcmp(manifest->tensors[at].name, name) == 0) {
-            *hint = at + 1;
-            return &manifest->tensors[at];
-        }
-    }
-    return NULL;
+    const struct manifest_tensor *t = element;
+    return strcmp(key, t->name);
+}
+
+const struct manifest_tensor *manifest_find(const struct manifest *manifest, const char *name)
+{
+    return bsearch(name, manifest->tensors, manifest->n_tensors, sizeof *manifest->tensors, name_against);
 }

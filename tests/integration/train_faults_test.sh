@@ -35,11 +35,11 @@ is "refused under mpirun too" $? 2
 # --- another model's checkpoint is not used and not harmed
 belay-train nan.yaml --set train.model.hidden=64 >out 2>err
 is "another model: do not retry" $? 93
-like "another model: sentence" "$(cat err)" 'another shape for tensor'
+like "another model: sentence" "$(cat err)" 'step 24 cannot be resumed: it is of another model: hidden is 32 there and 64 in the job'
 
 belay-train nan.yaml --set train.model.heads=2 >out 2>err
 is "other heads of the same shapes: do not retry" $? 93
-like "other heads: sentence" "$(cat err)" 'step 24 is of another model: it has 4 heads and 4 kv_heads, the job 2 and 2'
+like "other heads: sentence" "$(cat err)" 'step 24 cannot be resumed: it is of another model: heads is 4 there and 2 in the job'
 
 # --- an attempt that is overtaken while it loads leaves its successor's files alone
 job_file late

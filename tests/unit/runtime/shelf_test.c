@@ -31,22 +31,27 @@ static void commit(int64_t step, float value)
 {
     struct err err;
     struct manifest_file file;
-    struct checkpoint_array array = {.name = "x", .shape = {1}, .dims = 1, .data = &value};
+    struct checkpoint_piece piece = {{0, 0}, {1, 1}, &value, 1};
+    struct checkpoint_array array = {.name = "x", .shape = {1}, .dims = 1, .pieces = &piece, .n_pieces = 1};
+    struct checkpoint_record record = {NULL, 0};
     struct manifest_state at = {.step = step, .tp = 1, .pp = 1, .cp = 1, .dp = 1, .ep = 1};
     char *folder = shelf_begin(dir, step, 0, &err);
     assert_non_null(folder);
-    if (checkpoint_write_shard(folder, 0, 1, &array, 1, &file, &err) != 0 ||
-        checkpoint_seal(folder, 1, &array, 1, &at, &file, &err) != 0 ||
+    if (checkpoint_write_shard(folder, 0, &array, 1, &file, &err) == 0)
+        record = checkpoint_describe(&array, 1, &file);
+    if (!record.bytes || checkpoint_seal(folder, &record, 1, &at, &err) != 0 ||
         shelf_commit(dir, folder, step, &err) != 0)
         fail_msg("%s", err.text);
     assert_int_equal(access(folder, F_OK), -1);
+    free(record.bytes);
     free(folder);
 }
 
 static float value_of(int64_t step)
 {
     float value = -1;
-    struct checkpoint_array array = {.name = "x", .shape = {1}, .dims = 1, .data = &value};
+    struct checkpoint_piece piece = {{0, 0}, {1, 1}, &value, 1};
+    struct checkpoint_array array = {.name = "x", .shape = {1}, .dims = 1, .pieces = &piece, .n_pieces = 1};
     char *path = shelf_path(dir, step);
     assert_int_equal(checkpoint_load(path, &array, 1, NULL), CHECKPOINT_OK);
     free(path);

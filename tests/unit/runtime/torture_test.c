@@ -50,7 +50,13 @@ int mkdir(const char *path, mode_t mode)
 }
 
 static float values[24];
-static const struct checkpoint_array array = {.name = "x", .shape = {6, 4}, .dims = 2, .data = values};
+static struct checkpoint_piece whole = {{0, 0}, {6, 4}, values, 4}, upper = {{0, 0}, {3, 4}, values, 4},
+                               lower = {{3, 0}, {6, 4}, values + 12, 4};
+#define ARRAY(piece)                                                                                         \
+    {                                                                                                        \
+        .name = "x", .shape = {6, 4}, .dims = 2, .pieces = &(piece), .n_pieces = 1                           \
+    }
+static const struct checkpoint_array array = ARRAY(whole), halves[] = {ARRAY(upper), ARRAY(lower)};
 
 static void set_values(float first)
 {
@@ -62,6 +68,7 @@ static void set_values(float first)
 static int save(const char *dir, int64_t step, struct err *err)
 {
     struct manifest_file files[2];
+    struct checkpoint_record records[2] = {{NULL, 0}, {NULL, 0}};
     struct manifest_state at = {.step = step, .tp = 1, .pp = 1, .cp = 1, .dp = 2, .ep = 1};
     struct claim *claim = NULL;
     char *folder = NULL;
@@ -69,14 +76,19 @@ static int save(const char *dir, int64_t step, struct err *err)
     if (claim_take(dir, "", 0, &claim, err) != CLAIM_OK)
         goto out;
     folder = shelf_begin(dir, step, 0, err);
-    if (!folder || checkpoint_write_shard(folder, 0, 2, &array, 1, &files[0], err) != 0 ||
-        checkpoint_write_shard(folder, 1, 2, &array, 1, &files[1], err) != 0 ||
-        checkpoint_seal(folder, 2, &array, 1, &at, files, err) != 0 || claim_lock(claim, err) != CLAIM_OK)
+    if (!folder || checkpoint_write_shard(folder, 0, &halves[0], 1, &files[0], err) != 0 ||
+        checkpoint_write_shard(folder, 1, &halves[1], 1, &files[1], err) != 0)
+        goto out;
+    for (size_t i = 0; i < 2; i++)
+        records[i] = checkpoint_describe(&halves[i], 1, &files[i]);
+    if (checkpoint_seal(folder, records, 2, &at, err) != 0 || claim_lock(claim, err) != CLAIM_OK)
         goto out;
     rc = shelf_commit(dir, folder, step, err);
     claim_unlock(claim);
 out:
     claim_close(claim, rc == 0);
+    free(records[0].bytes);
+    free(records[1].bytes);
     free(folder);
     return rc;
 }

@@ -1,0 +1,184 @@
+/* load: checkpoints of format 1 (tests/fixtures/checkpoint, written by the program of that time on three ranks) under today's names. */
+#include "scratch.h"
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/hfnames.h"
+
+#define FIXTURES "tests/fixtures/checkpoint/"
+#define HIDDEN   4
+#define FFN      6
+
+/* The box of one tensor, read into memory of its own. */
+struct tensor {
+    struct checkpoint_piece piece;
+    struct checkpoint_array array;
+    float x[256 * HIDDEN];
+};
+
+static void tensor_box(struct tensor *t, const char *name, size_t rows, size_t columns, const struct box *box)
+{
+    *t = (struct tensor){.array = {.shape = {rows, columns}, .dims = columns > 1 ? 2 : 1, .n_pieces = 1}};
+    t->piece = (struct checkpoint_piece){
+        {box->from[0], box->from[1]}, {box->to[0], box->to[1]}, t->x, box->to[1] - box->from[1]};
+    t->array.pieces = &t->piece;
+    (void)snprintf(t->array.name, sizeof t->array.name, "%s", name);
+}
+
+static void tensor_load(struct tensor *t, const char *folder, const char *name, size_t rows, size_t columns)
+{
+    struct err err = {""};
+    const struct box whole = {{0, 0}, {rows, columns}};
+    tensor_box(t, name, rows, columns, &whole);
+    if (checkpoint_load(folder, &t->array, 1, &err) != CHECKPOINT_OK)
+        fail_msg("%s", err.text);
+}
+
+/* Matrices of GPT-2 lay (in,out), query, key and value side by side. */
+static void test_gpt2(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *ours, *theirs;
+        size_t rows, columns, all,
+            first; /* theirs: columns x all, or all numbers; ours begins at column first */
+    } rows[] = {
+        {"layers.0.attn.q.weight", "h.0.attn.c_attn.weight", HIDDEN, HIDDEN, 3 * HIDDEN, 0},
+        {"layers.0.attn.k.weight", "h.0.attn.c_attn.weight", HIDDEN, HIDDEN, 3 * HIDDEN, HIDDEN},
+        {"adam.m.layers.0.attn.v.weight", "adam.m.h.0.attn.c_attn.weight", HIDDEN, HIDDEN, 3 * HIDDEN,
+         2 * HIDDEN},
+        {"layers.0.attn.v.bias", "h.0.attn.c_attn.bias", HIDDEN, 1, 3 * HIDDEN, 2 * HIDDEN},
+        {"layers.0.ffn.up.weight", "h.0.mlp.c_fc.weight", FFN, HIDDEN, FFN, 0},
+        {"adam.v.layers.0.ffn.down.weight", "adam.v.h.0.mlp.c_proj.weight", HIDDEN, FFN, HIDDEN, 0},
+        {"layers.0.norm1.bias", "h.0.ln_1.bias", HIDDEN, 1, HIDDEN, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tensor ours, theirs, part;
+        size_t all = rows[i].all, r = rows[i].rows, c = rows[i].columns;
+        tensor_load(&ours, FIXTURES "format1-gpt2", rows[i].ours, r, c);
+        tensor_load(&theirs, FIXTURES "format1-gpt2", rows[i].theirs, c > 1 ? c : all, c > 1 ? all : 1);
+        for (size_t k = 0; k < r * c; k++)
+            assert_true(ours.x[k] == theirs.x[k % c * all + rows[i].first + k / c]);
+        const struct box box = {{1, c > 1}, {3, c}};
+        tensor_box(&part, rows[i].ours, r, c, &box);
+        assert_int_equal(checkpoint_load(FIXTURES "format1-gpt2", &part.array, 1, NULL), CHECKPOINT_OK);
+        for (size_t row = 1; row < 3; row++)
+            for (size_t k = c > 1; k < c; k++)
+                assert_true(part.x[(row - 1) * (c - (c > 1)) + k - (c > 1)] == ours.x[row * c + k]);
+    }
+}
+
+static void test_llama(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *ours, *theirs;
+        size_t rows, columns;
+    } rows[] = {
+        {"embed.weight", "model.embed_tokens.weight", 256, HIDDEN},
+        {"layers.0.attn.k.weight", "model.layers.0.self_attn.k_proj.weight", HIDDEN / 2, HIDDEN},
+        {"adam.m.layers.0.ffn.gate.weight", "adam.m.model.layers.0.mlp.gate_proj.weight", FFN, HIDDEN},
+        {"adam.v.norm.weight", "adam.v.model.norm.weight", HIDDEN, 1},
+        {"head.weight", "lm_head.weight", 256, HIDDEN},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tensor ours, theirs;
+        tensor_load(&ours, FIXTURES "format1-llama", rows[i].ours, rows[i].rows, rows[i].columns);
+        tensor_load(&theirs, FIXTURES "format1-llama", rows[i].theirs, rows[i].rows, rows[i].columns);
+        assert_memory_equal(ours.x, theirs.x, sizeof ours.x);
+        bool some = false;
+        for (size_t k = 0; k < rows[i].rows * rows[i].columns; k++)
+            some = some || ours.x[k] != 0;
+        assert_true(some);
+    }
+}
+
+/* What the tensors show of the model. */
+static void test_model_of_format_1(void **state)
+{
+    (void)state;
+    struct manifest_model gpt2 = {.arch = "gpt2",
+                                  .layers = 1,
+                                  .hidden = 4,
+                                  .heads = 2,
+                                  .kv_heads = 2,
+                                  .ffn = 6,
+                                  .vocab = 256,
+                                  .context = 4,
+                                  .tied = true,
+                                  .norm_eps = 1e-5},
+                          llama = {.arch = "llama",
+                                   .layers = 1,
+                                   .hidden = 4,
+                                   .heads = 2,
+                                   .kv_heads = 1,
+                                   .ffn = 6,
+                                   .vocab = 256,
+                                   .context = 4,
+                                   .norm_eps = 1e-5,
+                                   .rope_theta = 1e4};
+    const struct {
+        const char *folder;
+        const struct manifest_model *model;
+    } rows[] = {{FIXTURES "format1-gpt2", &gpt2}, {FIXTURES "format1-llama", &llama}};
+    for (size_t i = 0; i < 2; i++) {
+        struct err err = {""};
+        struct manifest_state found;
+        struct manifest_model other = *rows[i].model;
+        if (checkpoint_verify(rows[i].folder, 0, 1, &found, &err) != 0 ||
+            manifest_same_model(rows[i].model, &found.model, &err) != 0)
+            fail_msg("%s", err.text);
+        assert_int_equal(found.step, 2);
+        other.layers = 2;
+        assert_int_equal(manifest_same_model(&other, &found.model, &err), -1);
+        assert_contains(err.text, "layers is 1 there and 2 in the job");
+        other.layers = 1;
+        other.tied = !other.tied;
+        assert_int_equal(manifest_same_model(&other, &found.model, &err), -1);
+        assert_contains(err.text, "tied");
+        assert_int_equal(manifest_same_model(rows[1 - i].model, &found.model, &err), -1);
+        assert_contains(err.text, "another model: ");
+    }
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    static const struct {
+        enum hf_layout layout;
+        const char *ours, *theirs;
+        int part, parts;
+        bool transposed;
+    } rows[] = {
+        {HF_GPT2, "layers.12.attn.k.bias", "h.12.attn.c_attn.bias", 1, 3, false},
+        {HF_GPT2, "layers.0.ffn.up.weight", "h.0.mlp.c_fc.weight", 0, 1, true},
+        {HF_GPT2, "layers.0.ffn.gate.weight", NULL, 0, 0, false},
+        {HF_LLAMA, "layers.125.ffn.gate.weight", "model.layers.125.mlp.gate_proj.weight", 0, 1, false},
+        {HF_LLAMA, "layers.x.ffn.gate.weight", NULL, 0, 0, false},
+        {HF_LLAMA, "layers.1234567.ffn.gate.weight", NULL, 0, 0, false},
+        {HF_LLAMA, "layers.1.ffn.gate.weights", NULL, 0, 0, false},
+        {HF_LLAMA, "layers.1.ffn.gate.weigh", NULL, 0, 0, false},
+        {HF_LLAMA, "layers.1.router.weight", NULL, 0, 0, false},
+        {HF_MIXTRAL, "layers.1.router.weight", "model.layers.1.block_sparse_moe.gate.weight", 0, 1, false},
+        {HF_MIXTRAL, "layers.31.experts.7.down.weight",
+         "model.layers.31.block_sparse_moe.experts.7.w2.weight", 0, 1, false},
+        {HF_MIXTRAL, "layers.1.ffn.gate.weight", NULL, 0, 0, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct hf_place p;
+        assert_int_equal(hf_place(rows[i].layout, rows[i].ours, &p), rows[i].theirs != NULL);
+        if (!rows[i].theirs)
+            continue;
+        assert_string_equal(p.name, rows[i].theirs);
+        assert_int_equal(p.part, rows[i].part);
+        assert_int_equal(p.parts, rows[i].parts);
+        assert_int_equal(p.transposed, rows[i].transposed);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt2), cmocka_unit_test(test_llama),
+                                       cmocka_unit_test(test_model_of_format_1),
+                                       cmocka_unit_test(test_names)};
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}
