@@ -167,7 +167,7 @@ static void close_gap(int32_t *values, size_t at, size_t count)
 
 static void encode_short(const struct bpe *b, const char *piece, size_t len, struct bpe_ids *out)
 {
-    int32_t ids[SHORT_MAX], merged[SHORT_MAX];
+    int32_t ids[SHORT_MAX] = {0}, merged[SHORT_MAX];
     uint32_t ranks[SHORT_MAX];
     size_t n = len;
     for (size_t i = 0; i < n; i++)

@@ -192,7 +192,8 @@ static int add_cuts(struct tokenizer *t, int32_t id, struct err *err)
         if (m.left >= 0 && m.right >= 0)
             merges[n++] = m;
     }
-    qsort(merges, n, sizeof *merges, by_parts);
+    if (n > 1)
+        qsort(merges, n, sizeof *merges, by_parts);
     for (size_t i = 0; i < n; i++)
         if (bpe_add(t->bpe, merges[i], err) < 0)
             return -1;
