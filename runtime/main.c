@@ -7,8 +7,8 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "runtime/cmd_prepare.h"
 #include "runtime/comm/comm.h"
-#include "runtime/data/data.h"
 #include "runtime/exits.h"
 #include "runtime/host.h"
 #include "runtime/signals.h"
@@ -17,7 +17,7 @@
 
 static const char usage[] =
     "usage: belay-train [--job FILE | FILE] [--set KEY=VALUE]...\n"
-    "       belay-train --tokenize TEXT TOKENS.bin\n"
+    "       belay-train prepare --out FOLDER INPUT...\n"
     "\n"
     "Trains what the job file says (its train: section), alone or as one of the ranks that mpirun or belay "
     "started.\n"
@@ -25,7 +25,7 @@ static const char usage[] =
     "\n"
     "  --job FILE         the job file (YAML, docs/job-file.md); - reads standard input\n"
     "  --set KEY=VALUE    replaces one field of it, e.g. --set train.steps=40\n"
-    "  --tokenize T B     writes the bytes of text T as token file B, and ends\n"
+    "  prepare            makes token files from text: belay-train prepare --help\n"
     "  --help, --version\n"
     "\n"
     "Exit codes: 0 finished, or stopped by SIGTERM after a checkpoint; 1 error; 2 bad usage or job file; 93 "
@@ -35,17 +35,17 @@ static const char usage[] =
 
 struct options {
     const char *job;
-    const char *tokenize;
     const char **sets;
     size_t n_sets;
 };
 
-enum { OPT_JOB = 256, OPT_SET, OPT_TOKENIZE, OPT_HELP, OPT_VERSION };
+enum { OPT_JOB = 256, OPT_SET, OPT_HELP, OPT_VERSION };
 
-static const struct option long_options[] = {
-    {"job", required_argument, NULL, OPT_JOB},           {"set", required_argument, NULL, OPT_SET},
-    {"tokenize", required_argument, NULL, OPT_TOKENIZE}, {"help", no_argument, NULL, OPT_HELP},
-    {"version", no_argument, NULL, OPT_VERSION},         {NULL, 0, NULL, 0}};
+static const struct option long_options[] = {{"job", required_argument, NULL, OPT_JOB},
+                                             {"set", required_argument, NULL, OPT_SET},
+                                             {"help", no_argument, NULL, OPT_HELP},
+                                             {"version", no_argument, NULL, OPT_VERSION},
+                                             {NULL, 0, NULL, 0}};
 
 /* -1 = go on, else the exit code to end with. */
 static int apply_option(int option, struct options *o)
@@ -56,9 +56,6 @@ static int apply_option(int option, struct options *o)
         return -1;
     case OPT_SET:
         o->sets[o->n_sets++] = optarg;
-        return -1;
-    case OPT_TOKENIZE:
-        o->tokenize = optarg;
         return -1;
     case OPT_HELP:
         return fputs(usage, stdout) < 0 ? EXIT_ERROR : EXIT_DONE;
@@ -78,26 +75,13 @@ static int parse_options(int argc, char **argv, struct options *o)
         code = apply_option(option, o);
     if (code >= 0)
         return code;
-    if (!o->tokenize && !o->job && optind < argc)
+    if (!o->job && optind < argc)
         o->job = argv[optind++];
-    if (!o->tokenize && optind < argc) {
+    if (optind < argc) {
         log_error("one job file is enough; \"%s\" is one too many", argv[optind]);
         return EXIT_BAD_CONFIG;
     }
     return -1;
-}
-
-static int tokenize(const char *text, int argc, char **argv)
-{
-    struct err err;
-    if (optind != argc - 1) {
-        log_error("--tokenize needs the text and one name for the token file");
-        return EXIT_BAD_CONFIG;
-    }
-    if (data_tokenize(text, argv[optind], &err) == 0)
-        return EXIT_DONE;
-    log_error("%s", err.text);
-    return EXIT_ERROR;
 }
 
 /* Every rank reads the job file; when one of them cannot, all end alike. */
@@ -148,9 +132,11 @@ int main(int argc, char **argv)
     signals_install();
     if (setvbuf(stdout, NULL, _IOLBF, 0) != 0)
         log_warn("standard output cannot be line-buffered; lines may come late");
+    if (argc > 1 && strcmp(argv[1], "prepare") == 0)
+        return cmd_prepare(argc - 1, argv + 1);
     int code = parse_options(argc, argv, &o);
     if (code < 0)
-        code = o.tokenize ? tokenize(o.tokenize, argc, argv) : run(&o);
+        code = run(&o);
     free(o.sets);
     return code;
 }

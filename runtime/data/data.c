@@ -1,21 +1,17 @@
 /* data: see data.h. Of a corpus' sequences, the first `train` are trained on and the `held` after them are held out. */
 #include "runtime/data/data.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-#include "common/fsutil.h"
 #include "common/mem.h"
 #include "runtime/data/corpus.h"
-#include "runtime/data/mapping.h"
 #include "runtime/data/order.h"
-#include "runtime/data/tokenfile.h"
+#include "runtime/text/tokenizer.h"
 
 #define HELD_SEED 0 /* the order of evaluation is the same for every run */
 
@@ -47,6 +43,25 @@ static int check_tokens(const struct corpus *c, const struct job_train *train, s
                    "%s has a vocabulary of %" PRIu64 " tokens, train.model.vocab is %" PRId64
                    "; set vocab to at least %" PRIu64,
                    corpus_path(c), corpus_vocab(c), vocab, corpus_vocab(c));
+}
+
+/* Prepared files say which tokenizer made them: is it the job's? That of text is `bytes`. */
+static int check_tokenizer(const struct corpus *c, const struct job_train *train, struct err *err)
+{
+    if (corpus_tokenizer(c) == 0 || !train->tokenizer)
+        return 0;
+    struct tokenizer *t = tokenizer_open(train->tokenizer, err);
+    if (!t)
+        return err_prefix(err, "train.data.tokenizer");
+    bool same = tokenizer_fingerprint(t) == corpus_tokenizer(c);
+    tokenizer_free(t);
+    if (same)
+        return 0;
+    return err_set(
+        err,
+        "the training data %s was made with another tokenizer than train.data.tokenizer, %s; name the one "
+        "it was made with (a folder of belay-train prepare is one: tokenizer: %s)",
+        corpus_path(c), train->tokenizer, corpus_path(c));
 }
 
 static int split(struct data *d, size_t i, double holdout, struct err *err)
@@ -85,7 +100,8 @@ static int open_corpora(struct data *d, const struct job_train *train, struct er
         d->corpora[i] = corpus_open(train->corpora[i].path, err);
         if (!d->corpora[i])
             rc = err_prefix(err, "train.data");
-        else if (check_tokens(d->corpora[i], train, err) != 0 || split(d, i, train->holdout, err) != 0)
+        else if (check_tokens(d->corpora[i], train, err) != 0 ||
+                 check_tokenizer(d->corpora[i], train, err) != 0 || split(d, i, train->holdout, err) != 0)
             rc = -1;
     }
     if (rc == 0)
@@ -218,42 +234,4 @@ int data_fill_held(const struct data *data, uint64_t first, size_t count, int32_
             return -1;
     }
     return 0;
-}
-
-static int write_tokens(int fd, const unsigned char *bytes, uint64_t count)
-{
-    unsigned char h[TOKENFILE_HEADER];
-    tokenfile_header(&(struct token_layout){.type = TOKEN_U16, .count = count, .vocab = 256, .end = -1}, h);
-    if (fs_write_all(fd, h, sizeof h) != 0)
-        return -1;
-    uint16_t words[8192];
-    for (uint64_t at = 0; at < count; at += 8192) {
-        size_t n = count - at < 8192 ? (size_t)(count - at) : 8192;
-        for (size_t i = 0; i < n; i++)
-            words[i] = bytes[at + i];
-        if (fs_write_all(fd, words, n * sizeof *words) != 0)
-            return -1;
-    }
-    return fsync(fd);
-}
-
-int data_tokenize(const char *text_path, const char *bin_path, struct err *err)
-{
-    struct mapping text;
-    if (mapping_open(text_path, &text, err) != 0)
-        return -1;
-    char *temporary = str_printf("%s.tmp.%d", bin_path, (int)getpid());
-    int rc = 0, fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0) {
-        rc = err_sys(err, "cannot write the token file %s", temporary);
-    } else {
-        if (write_tokens(fd, text.bytes, text.size) != 0 || rename(temporary, bin_path) != 0) {
-            rc = err_sys(err, "cannot write the token file %s", bin_path);
-            (void)unlink(temporary); /* the error above is the one to tell */
-        }
-        close(fd);
-    }
-    free(temporary);
-    mapping_close(&text);
-    return rc;
 }

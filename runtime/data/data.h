@@ -50,7 +50,4 @@ int data_fill(const struct data *data, uint64_t seed, uint64_t first, size_t cou
 int data_fill_held(const struct data *data, uint64_t first, size_t count, int32_t *tokens, int32_t *targets,
                    struct err *err);
 
-/* Writes the bytes of a text as a token file (.bin with header), durably. */
-int data_tokenize(const char *text_path, const char *bin_path, struct err *err);
-
 #endif

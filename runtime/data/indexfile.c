@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "common/mem.h"
 
@@ -132,8 +133,12 @@ int indexfile_write(const char *path, const struct indexfile *x, struct err *err
     jsonx_set(obj, "tokens", json_integer((json_int_t)x->tokens));
     jsonx_set(obj, "masked", json_integer((json_int_t)x->masked));
     jsonx_set(obj, "shards", shards_json(x));
-    int rc = jsonx_write_file(path, obj, err);
+    char *text = json_dumps(obj, JSON_INDENT(1));
     json_decref(obj);
+    if (!text)
+        return err_set(err, "no memory for %s", path);
+    int rc = fs_write_durable(path, text, strlen(text), 0644, err); /* as readable as the shards */
+    free(text);
     return rc;
 }
 

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# belay-train prepare: text of all kinds to a folder of token files that a run learns from. The same bytes for any number of threads, whatever is
+# interrupted; errors name file and line.
+. "$(dirname "$0")/train_lib.sh"
+
+# refuse NAME CODE REGEX ARGUMENT...: prepare ends with CODE and one sentence
+refuse() {
+  local what=$1 code=$2 regex=$3 rc=0; shift 3
+  belay-train prepare "$@" >refuse.out 2>refuse.err || rc=$?
+  is "$what: exit code" "$rc" "$code"
+  like "$what: sentence" "$(cat refuse.err)" "$regex"
+}
+# same A B: two folders with the same files of the same content
+same() { diff -r "$1" "$2"; }
+# tokens FILE: those of a shard of 16 bits, one a line
+tokens() { tail -c +65 "$1" | od -An -v -tu2 -w2 | tr -d ' '; }
+
+mkdir -p in/sub
+cp corpus.txt in/corpus.txt
+for i in $(seq 60); do cat /usr/share/common-licenses/GPL-3; done >in/large.txt # more than one piece
+perl -e 'for my $i (1 .. 30000) { printf "{\"id\":%d,\"text\":\"record %d, \\u00e9t\\u00e9 \\ud83d\\ude00 and some more words\"}\n", $i, $i }' >in/sub/lines.jsonl
+printf 'P\0P' >in/sub/picture
+: >in/sub/empty.txt
+
+# ---- the output ----
+ok "bytes, one thread" to bytes1.out belay-train prepare --out bytes1 --jobs 1 --shard-tokens 1000000 in
+ok "bytes, four threads" to bytes4.out belay-train prepare --out bytes4 --jobs 4 --shard-tokens 1000000 in
+ok "both made the same" same bytes1 bytes4
+like "the summary counts documents and tokens" "$(cat bytes1.out)" '^30002 documents in 4 files, [0-9]+ bytes of text: [0-9]+ tokens, 1.00 bytes a token, to [0-9]+ shards in bytes1'
+like "it says what was left out" "$(cat bytes1.out)" 'left out what is not text: 1'
+like "it says how to train with it" "$(cat bytes1.out)" 'data: \{path: bytes1, tokenizer: bytes\}'
+is "one shard is full" "$(json .shards.0.tokens <bytes1/index.json)" 1000000
+is "the first document is the first file" "$(tokens bytes1/shard-00000.bin | head -n 2000 | perl -ne 'print chr')" "$(head -c 2000 corpus.txt)"
+sum=$(perl -MJSON::PP -0777 -ne 'my $s = 0; $s += $_->{tokens} for @{ decode_json($_)->{shards} }; print $s' bytes1/index.json)
+is "no byte is lost" "$sum" "$(json .text_bytes <bytes1/index.json)"
+is "nothing else is left in the folder" "$(ls bytes1 | grep -vc '^shard-[0-9]*\.bin$')" 1
+
+# ---- a run learns from it ----
+# job NAME PATH: a job of six steps over PATH
+job() {
+  job_file "$1"
+  sed -i "s,corpus.txt,$2,; s/steps: 24/steps: 6/" "$1.yaml"
+}
+ok "the text as one file" to text.out belay-train prepare --out one corpus.txt
+job text corpus.txt; job one one
+ok "a run over text" to text.log belay-train text.yaml
+ok "a run over its tokens" to one.log belay-train one.yaml
+is "it has made its steps" "$(rows one)" 6
+is "they see the same" "$(losses one)" "$(losses text)"
+
+# ---- errors ----
+refuse "no folder to write" 2 'needs --out' in
+refuse "no text" 2 'needs text' --out x
+refuse "no such option" 2 'unrecognized option' --outt x in
+refuse "no shard" 2 'shard-tokens must be a whole number' --out x --shard-tokens 0 in
+refuse "two tokenizers" 2 'cannot both' --out x --tokenizer bytes --train-tokenizer 300 in
+refuse "missing input" 1 'cannot open nowhere' --out x nowhere
+refuse "missing tokenizer" 1 'nowhere.json' --out x --tokenizer nowhere.json in
+refuse "no text in it" 1 'is not text' --out x in/sub/picture
+refuse "a finished folder" 1 'bytes1 already holds token files' --out bytes1 in
+refuse "a folder of something else" 1 '"corpus.txt" is in it' --out in in
+refuse "a missing member" 1 'in/sub/lines.jsonl:1: the line has no member "body"; mend it' --out x --field body in/sub/lines.jsonl
+cp in/sub/lines.jsonl bad.jsonl
+sed -i '20011s/.*/{"text": no}/' bad.jsonl
+refuse "a bad line" 1 'bad.jsonl:20011: the line is not JSON' --out x bad.jsonl
+ok "it can be left out" to skipped.out belay-train prepare --out x --skip-bad-lines bad.jsonl
+like "and is told" "$(cat skipped.out)" 'no record: 1 of the lines; the first is bad.jsonl:20011'
+rc=0
+(ulimit -f 300; exec belay-train prepare --out full in/large.txt >full.out 2>full.err) || rc=$?
+is "a full disk: exit code" "$rc" 1
+like "a full disk: sentence" "$(cat full.err)" 'cannot write full/shard-00000.bin'
+ok "a full disk: no index" test ! -e full/index.json
+
+# ---- interrupted ----
+belay-train prepare --out again --shard-tokens 1000 in/large.txt >again.out 2>&1 &
+killed=$!
+until_true 20 test -e again/shard-00002.bin
+kill9 "$killed"
+wait "$killed" 2>/dev/null # by the signal
+if [ -e again/index.json ]; then
+  skip "an interrupted run leaves no index" "it was faster than the kill"
+else
+  ok "an interrupted run leaves no index" test -e again/unfinished
+fi
+rm -f again/index.json; : >again/unfinished
+ok "the same command makes it whole" to again.out belay-train prepare --out again --shard-tokens 1000000 in/large.txt
+ok "one never interrupted" to never.out belay-train prepare --out never --shard-tokens 1000000 in/large.txt
+ok "both are the same" same again never
+
+plan "$TAP_COUNT"
