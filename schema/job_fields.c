@@ -117,8 +117,12 @@ const struct job_field job_fields[] = {
     FIELD("train.model.router_z_loss", REAL, train.model.router_z_loss, REALS(0, 1),
           COMPUTED("0, or 0.001 with experts"), "weight of the loss for large logits of the router"),
     SECTION("train.data", REQUIRED, "what it learns"),
-    FIELD("train.data.path", TEXT, train.data_path, ANY, REQUIRED,
-          "a text file, or .bin of uint16 tokens; relative to the folder of the submit"),
+    FIELD("train.data.path", TEXT, train.data_path, ANY, COMPUTED("required, unless mix is there"),
+          "one corpus: text, token files, or a folder of them ([data.md](data.md)); relative to the folder "
+          "of the submit"),
+    FIELD("train.data.mix", MIX, train.corpora, ANY, COMPUTED("path alone"),
+          "several corpora: a list of {path, weight}; samples are drawn in proportion to the weights (1 when "
+          "left away)"),
     FIELD("train.data.tokenizer", TEXT, train.tokenizer, ANY, DEFAULT("bytes"),
           "how text becomes tokens; only bytes for now"),
     FIELD("train.data.holdout", REAL, train.holdout, REALS(0, 0.5), DEFAULT("0"),
@@ -193,6 +197,8 @@ const struct job_field job_fields[] = {
           "pieces of the model that each pipeline rank holds; only with schedule interleaved"),
     FIELD("parallel.sequence", BOOL, sequence, ANY, DEFAULT("true"),
           "norms and residuals cut over tp too (sequence parallelism); has effect with tp above 1"),
+    FIELD("parallel.stages", STAGES, stages, RANGE(1, 1000), COMPUTED("even"),
+          "layers of each of the pp x virtual_stages pieces of the model, the first one first"),
 
     SECTION("resources", OPTIONAL, "what each rank needs"),
     FIELD("resources.device", ENUM, device, WORDS(devices), DEFAULT("auto"),
@@ -246,9 +252,9 @@ const struct job_field job_fields[] = {
 const size_t job_fields_count = COUNT(job_fields);
 _Static_assert(COUNT(job_fields) <= JOB_FIELDS_MAX, "JOB_FIELDS_MAX is too small");
 
-/* GPT-2: Radford et al. 2019, table 2. GPT-3: Brown et al., arXiv 2005.14165, table 2.1. Llama 3: arXiv 2407.21783, table 3 (base of the rotary positions
- * too), and the 8B release's vocabulary and context. Mixtral 8x7B: Jiang et al., arXiv 2401.04088, table 1; base and ffn (14336) as its
- * config.json has them. */
+/* GPT-2: Radford et al. 2019, table 2. GPT-3: Brown et al., arXiv 2005.14165, table 2.1. Llama 3: arXiv 2407.21783, table 3 (the base of the
+ * rotary positions too), and the 8B release's vocabulary and context. Mixtral 8x7B: Jiang et al., arXiv 2401.04088, table 1; the base as the
+ * release's config.json has it. */
 static const struct job_preset presets[] = {
     {"gpt2-124m", ARCH_GPT2, 12, 768, 12, 12, 3072, 50257, 1024, 0, 0, 0},
     {"gpt2-350m", ARCH_GPT2, 24, 1024, 16, 16, 4096, 50257, 1024, 0, 0, 0},
@@ -444,6 +450,8 @@ static void put_type(struct text *t, const struct job_field *f)
         [FIELD_EVENTS] = "list of ",
         [FIELD_COMMAND] = "list of text",
         [FIELD_ENV] = "mapping of text",
+        [FIELD_MIX] = "list of {path, weight}",
+        [FIELD_STAGES] = "list of whole numbers",
     };
     if (f->type == FIELD_INT)
         put_int_range(t, f);

@@ -22,10 +22,13 @@ enum job_field_type {
     FIELD_PRESET,   /* char[32], one of words */
     FIELD_RESUME,   /* int64_t: auto, never or a step */
     FIELD_SPARES,   /* int64_t: auto or a number of nodes */
-    FIELD_BETAS,    /* two doubles, beta1 and beta2, from `at` on */
-    FIELD_EVENTS,   /* unsigned: bit i for words[i] */
-    FIELD_COMMAND,  /* argv */
-    FIELD_ENV,      /* env and n_env */
+    FIELD_BETAS, /* two doubles, beta1 and beta2, from `at` on; this type and those after it are no single values */
+    FIELD_EVENTS,  /* unsigned: bit i for words[i] */
+    FIELD_COMMAND, /* argv */
+    FIELD_ENV,     /* env and n_env */
+    FIELD_MIX,     /* train.corpora and train.n_corpora */
+    FIELD_STAGES,  /* stages and n_stages, each min..max */
+    FIELD_LISTS = FIELD_BETAS,
 };
 
 struct job_field {
@@ -64,9 +67,12 @@ void job_field_explain(const char *section, const char *key, char *out, size_t s
 /* A row as one line of the reference in docs/job-file.md. */
 void job_field_document(size_t field, char *out, size_t size);
 
-#define JOB_TEXT_MAX 4096               /* bytes of a path or URL */
-#define JOB_ARGS_MAX 4096               /* words of a command */
-#define JOB_ARG_MAX  ((128u << 10) - 1) /* bytes of one: the kernel's MAX_ARG_STRLEN */
+#define JOB_TEXT_MAX    4096 /* bytes of a path or URL */
+#define JOB_CORPORA_MAX 256  /* of a mixture */
+#define JOB_WEIGHT_MIN  1e-9 /* of a corpus */
+#define JOB_WEIGHT_MAX  1e9
+#define JOB_ARGS_MAX    4096               /* words of a command */
+#define JOB_ARG_MAX     ((128u << 10) - 1) /* bytes of one: the kernel's MAX_ARG_STRLEN */
 
 /* The numbers of a preset. */
 struct job_preset {

@@ -151,6 +151,24 @@ static void put_env(const struct printer *p)
     }
 }
 
+static void put_mix(const struct printer *p)
+{
+    const struct job_train *t = &p->spec->train;
+    for (size_t i = 0; i < t->n_corpora; i++) {
+        char weight[SCALAR_PRINT_SIZE];
+        (void)fputs("\n      - {path: ", p->out);
+        put_text(p->out, t->corpora[i].path);
+        (void)fprintf(p->out, ", weight: %s}", scalar_print_real(weight, t->corpora[i].weight));
+    }
+}
+
+static void put_stages(const struct printer *p)
+{
+    for (size_t i = 0; i < p->spec->n_stages; i++)
+        (void)fprintf(p->out, "%s%" PRId64, i ? ", " : "[", p->spec->stages[i]);
+    (void)fputc(']', p->out);
+}
+
 static void put_value(const struct printer *p, const struct job_field *f)
 {
     char word[SCALAR_PRINT_SIZE];
@@ -200,6 +218,12 @@ static void put_value(const struct printer *p, const struct job_field *f)
     case FIELD_ENV:
         put_env(p);
         break;
+    case FIELD_MIX:
+        put_mix(p);
+        break;
+    case FIELD_STAGES:
+        put_stages(p);
+        break;
     case FIELD_SECTION:
         break;
     }
@@ -212,6 +236,12 @@ static bool begins_with(const char *path, const char *section)
     return strncmp(path, section, strlen(section)) == 0;
 }
 
+/* Has it several corpora? Then data_path is only the first of them. */
+static bool is_mixed(const struct job_spec *s)
+{
+    return s->train.n_corpora > 1;
+}
+
 /* Fields of the other kind of job, and those without a value, are left away. */
 static bool is_there(const struct printer *p, const struct job_field *f)
 {
@@ -220,7 +250,7 @@ static bool is_there(const struct printer *p, const struct job_field *f)
         return false;
     switch (f->type) {
     case FIELD_TEXT:
-        return text_of(p, f) != NULL;
+        return text_of(p, f) != NULL && !(is_mixed(s) && strcmp(f->path, "train.data.path") == 0);
     case FIELD_PRESET:
         return s->train.model.preset[0] != '\0';
     case FIELD_EVENTS:
@@ -229,6 +259,10 @@ static bool is_there(const struct printer *p, const struct job_field *f)
         return s->argv != NULL;
     case FIELD_ENV:
         return s->n_env > 0;
+    case FIELD_MIX:
+        return is_mixed(s);
+    case FIELD_STAGES:
+        return s->n_stages > 0;
     default:
         return f->type != FIELD_SECTION;
     }
@@ -265,7 +299,7 @@ static void put_field(struct printer *p, size_t field)
     const struct job_field *f = &job_fields[field];
     put_sections(p, field);
     put_key(p, field);
-    if (f->type != FIELD_COMMAND && f->type != FIELD_ENV)
+    if (f->type != FIELD_COMMAND && f->type != FIELD_ENV && f->type != FIELD_MIX)
         (void)fputc(' ', p->out);
     put_value(p, f);
     (void)fputc('\n', p->out);

@@ -24,7 +24,10 @@
 #define MODEL(fields)                                                                                        \
     "name: x\ntrain:\n  model: {" fields "}\n  data: {path: a.txt}\n  steps: 10\n  batch: {global: 8}\n"
 /* A good job of any program; what a row adds begins in line 3. */
-#define RUN     "name: x\nrun: {command: [a]}\n"
+#define RUN "name: x\nrun: {command: [a]}\n"
+/* Data of one's own. */
+#define DATA(fields)                                                                                         \
+    "name: x\ntrain:\n  model: {" GPT2 "}\n  data: {" fields "}\n  steps: 10\n  batch: {global: 8}\n"
 #define GPT2    "arch: gpt2, layers: 2, hidden: 64, heads: 4, context: 32"
 #define LLAMA   "arch: llama, layers: 2, hidden: 64, heads: 4, context: 32"
 #define TEN     "aaaaaaaaaa"
@@ -208,6 +211,46 @@ static const struct {
     {TRAIN "  optimizer: {betas: [0.9, [1]]}\n", "must be a single value, not a list"},
     {TRAIN "  optimizer: {betas: [-0.1, 0.9]}\n", "must be a number from 0 to 1, not \"-0.1\""},
     {TRAIN "  optimizer: {betas: [0.9, \"0.95\"]}\n", "must not be in quotes"},
+    {DATA("mix: a"), "f.yaml:4:15: train.data.mix: must be a list such as [{path: a.bin, weight: 0.7}"},
+    {DATA("mix: []"), "train.data.mix: must be a list such as"},
+    {DATA("mix: {path: a}"), "train.data.mix: must be a list such as"},
+    {DATA("mix: [a]"), "f.yaml:4:16: train.data.mix: a corpus is {path: \xe2\x80\xa6, weight: \xe2\x80\xa6}, "
+                       "not a single word"},
+    {DATA("mix: [{weight: 1}]"), "f.yaml:4:16: train.data.mix: a corpus needs a path"},
+    {DATA("mix: [{path: a, wieght: 1}]"),
+     "f.yaml:4:34: train.data.mix: unknown field \"wieght\" in a corpus; it has path and weight"},
+    {DATA("mix: [{path: a, weight: 0}]"),
+     "f.yaml:4:34: train.data.mix: weight: must be a number from 1e-09 to 1e+09, not \"0\""},
+    {DATA("mix: [{path: a, weight: -1}]"), "not \"-1\""},
+    {DATA("mix: [{path: a, weight: .nan}]"), "weight: must be a number"},
+    {DATA("mix: [{path: a, weight: \"1\"}]"), "weight: must not be in quotes"},
+    {DATA("mix: [{path: a, weight: [1]}]"), "weight: must be a single value, not a list"},
+    {DATA("mix: [{path: [a]}]"), "path: must be a single value, not a list"},
+    {DATA("mix: [{path: }]"), "path: must not be empty"},
+    {DATA("mix: [{path: on}]"), "path: on without quotes is read as a boolean"},
+    {DATA("mix: [{path: a, path: b}]"), "\"path\" is given twice"},
+    {DATA("path: a, mix: [{path: b}]"),
+     "f.yaml:4:24: train.data.mix: the job learns either path (one corpus) or mix (several)"},
+    {DATA("holdout: 0.1"), "f.yaml:4:3: train.data.path is missing: one corpus"},
+    {DATA("path: a, holdout: 0.6"), "train.data.holdout: must be a number from 0 to 0.5"},
+    {RUN "parallel: {pp: 2, stages: 4}\n",
+     "f.yaml:3:27: parallel.stages: must be a list such as [7, 8, 8, 7]"},
+    {RUN "parallel: {pp: 2, stages: []}\n", "parallel.stages: must be a list"},
+    {RUN "parallel: {pp: 2, stages: [1, 0]}\n",
+     "f.yaml:3:31: parallel.stages: must be a whole number from 1 to 1000, not \"0\""},
+    {RUN "parallel: {pp: 2, stages: [1, [1]]}\n", "parallel.stages: must be a single value, not a list"},
+    {RUN "parallel: {pp: 2, stages: [1, \"1\"]}\n", "parallel.stages: must not be in quotes"},
+    {RUN "parallel: {pp: 2, stages: [1, 1, 1]}\n",
+     "f.yaml:3:27: parallel.stages: has 3 pieces, but pp x virtual_stages = 2 x 1 = 2; give as many"},
+    {TRAIN "parallel: {stages: [3]}\n",
+     "f.yaml:7:20: parallel.stages: has 3 layers together, but the model has 2"},
+    {TRAIN "  guard: {action: panic}\n", "train.guard.action: must be off, stop, skip or rollback"},
+    {TRAIN "  guard: {factor: 0.5}\n", "must be a number from 1 to 1e+06"},
+    {TRAIN "  guard: {window: 3}\n", "must be a whole number from 4 to 10000"},
+    {TRAIN "  guard: {patience: 0}\n", "must be a whole number from 1 to 1000"},
+    {TRAIN "  eval: {every: 5}\n",
+     "f.yaml:7:17: train.eval.every: every 5 steps, but no sequences are held out; add train.data.holdout"},
+    {TRAIN "  from: \"\"\n", "train.from: must not be empty"},
     {TRAIN "  seed: -1\n", "train.seed: must be a whole number from 0"},
     {TRAIN "  data: {path: b}\n", "f.yaml:7:3: \"data\" is given twice"},
 
@@ -268,7 +311,18 @@ static const struct {
     {MODEL(GPT2 ", kv_heads: 2"), "train.model.kv_heads: gpt2 has as many as heads (4), not 2"},
     {MODEL(GPT2 ", vocab: 255"), "train.model.vocab: 255 is too small: the bytes tokenizer has 256 tokens"},
     {MODEL(GPT2 ", top_k: 2"), "train.model.top_k: 2 is more than the 0 experts there are"},
-    {MODEL(GPT2 ", experts: 4, top_k: 5"), "train.model.top_k: 5 is more than the 4 experts there are"},
+    {MODEL(LLAMA ", experts: 4, top_k: 5"), "train.model.top_k: 5 is more than the 4 experts there are"},
+    {MODEL(GPT2 ", experts: 4"),
+     "train.model.experts: 4 experts, but gpt2 is dense; use experts: 0, or llama"},
+    {MODEL(GPT2 ", capacity: 1.25"), "train.model.capacity: 1.25, but the model has no experts"},
+    {MODEL(LLAMA ", balance_loss: 0.01"), "train.model.balance_loss: 0.01, but the model has no experts"},
+    {MODEL(LLAMA ", router_z_loss: 0.01"), "train.model.router_z_loss: 0.01, but the model has no router"},
+    {MODEL(LLAMA ", dropout: 1"), "train.model.dropout: must be a number from 0 to 0.9"},
+    {MODEL(LLAMA ", norm_eps: 0"), "train.model.norm_eps: must be a number from 1e-12 to 1"},
+    {MODEL(LLAMA ", rope_theta: 0.5"), "train.model.rope_theta: must be a number from 1 to 1e+09"},
+    {MODEL(LLAMA ", tied: yes"), "train.model.tied: must be true or false"},
+    {MODEL("preset: mixtral-tiny, top_k: 5"), "train.model.top_k: 5 is more than the 4 experts"},
+    {MODEL("preset: mixtral-tiny, experts: 0, top_k: 2"), "train.model.top_k: 2 is more than the 0 experts"},
     {MODEL("preset: gpt2"), "train.model.preset: must be gpt2-124m, gpt2-350m"},
     {MODEL("preset: gpt2-124M"), "did you mean \"gpt2-124m\"?"},
     {MODEL("preset: gpt2-124m, arch: llama"), "train.model.arch: preset gpt2-124m is a gpt2"},
@@ -302,6 +356,35 @@ static const struct {
      "f.yaml:7:33: train.optimizer.min_lr: 0.01 is more than lr = 0.001"},
     {TRAIN "  optimizer: {warmup: 11}\n",
      "f.yaml:7:23: train.optimizer.warmup: 11 is more than the 10 steps"},
+    {TRAIN "  optimizer: {schedule: wsd, warmup: 4, decay: 7}\n",
+     "f.yaml:7:48: train.optimizer.decay: 7 and warmup 4 are more than the 10 steps of the job; use decay: 6 "
+     "or less"},
+
+    /* what must come out even */
+    {TRAIN "parallel: {tp: 3}\n", "f.yaml:7:16: parallel.tp: 3 does not divide heads = 4; use tp: 2"},
+    {MODEL(LLAMA ", kv_heads: 2") "parallel: {tp: 4}\n",
+     "parallel.tp: 4 does not divide kv_heads = 2; use tp: 2"},
+    {MODEL(LLAMA ", ffn: 90") "parallel: {tp: 4}\n", "parallel.tp: 4 does not divide ffn = 90; use tp: 2"},
+    {MODEL(LLAMA ", ffn: 91") "parallel: {tp: 4}\n", "parallel.tp: 4 does not divide ffn = 91; use tp: 1"},
+    {MODEL("preset: mixtral-tiny") "parallel: {dp: 8, ep: 8}\n",
+     "f.yaml:7:23: parallel.ep: 8 does not divide experts = 4; use ep: 4"},
+    {MODEL("preset: llama-tiny, context: 100") "parallel: {cp: 4}\n",
+     "f.yaml:7:16: parallel.cp: context 100 cannot be divided by 2 x cp = 8 (each rank takes a chunk from "
+     "either end); use "
+     "context: 104 or another cp"},
+    {MODEL("preset: llama-tiny, context: 33") "parallel: {tp: 2, dp: 8}\n",
+     "f.yaml:7:1: parallel.sequence: micro x context / cp = 1 x 33 / 1 = 33 tokens cannot be divided by tp = "
+     "2; use another "
+     "context or micro, or sequence: false"},
+    {TRAIN "parallel: {pp: 2, schedule: interleaved}\n",
+     "f.yaml:7:16: parallel.pp: pp x virtual_stages = 2 x 2 = 4 pieces are more than the 2 layers, and each "
+     "needs one"},
+    {MODEL("preset: llama-tiny") "parallel: {pp: 2, dp: 8, schedule: interleaved}\n",
+     "f.yaml:7:36: parallel.schedule: interleaved needs micro-batches in multiples of pp = 2, and global / "
+     "(micro x dp) = "
+     "8 / (1 x 8) = 1; change train.batch or use schedule: 1f1b"},
+    {TRAIN "  recompute: selective\nparallel: {schedule: zero-bubble}\n",
+     "f.yaml:7:14: train.recompute: cannot be with schedule zero-bubble"},
 
     /* what the bundled runtime does not do yet */
     {TRAIN "parallel: {tp: 2}\n", "f.yaml:7:16: parallel.tp: the bundled runtime does not do tensor "
@@ -314,7 +397,7 @@ static const struct {
     {TRAIN "parallel: {schedule: interleaved}\n", "use schedule: 1f1b"},
     {TRAIN "  precision: bf16\n", "f.yaml:7:14: train.precision: the bundled runtime does not do bf16 yet"},
     {TRAIN "  recompute: full\n", "use recompute: none"},
-    {MODEL(GPT2 ", experts: 4"), "the bundled runtime does not do mixtures of experts yet"},
+    {MODEL(LLAMA ", experts: 4"), "the bundled runtime does not do mixtures of experts yet"},
     {"name: x\ntrain:\n  model: {" GPT2
      "}\n  data: {path: a, tokenizer: gpt2}\n  steps: 1\n  batch: {global: 1}\n",
      "f.yaml:4:30: train.data.tokenizer: the bundled runtime does not do tokenizers other than bytes yet"},
@@ -433,6 +516,93 @@ static void everything_is_filled_in(void **state)
     assert_int_equal(s->notify_on, NOTIFY_FAILED | NOTIFY_RESTARTED | NOTIFY_COMPLETED);
     assert_null(s->notify_url);
     job_spec_free(s);
+}
+
+static void new_parts_are_filled_in(void **state)
+{
+    (void)state;
+    struct job_spec *s = must_accept(TRAIN, NULL, 0);
+    assert_true(s->train.model.tied && s->sequence);
+    assert_true(s->train.model.norm_eps == 1e-5 && s->train.model.rope_theta == 10000);
+    assert_true(s->train.model.dropout == 0 && s->train.model.balance_loss == 0 &&
+                s->train.model.router_z_loss == 0);
+    assert_int_equal(s->train.n_corpora, 1);
+    assert_string_equal(s->train.corpora[0].path, "a.txt");
+    assert_true(s->train.corpora[0].weight == 1);
+    assert_int_equal(s->train.optimizer.decay, 1);
+    assert_int_equal(s->train.eval_sequences, 64);
+    assert_int_equal(s->train.guard_action, JOB_GUARD_SKIP);
+    assert_true(s->train.guard_factor == 3);
+    assert_int_equal(s->train.guard_window, 64);
+    assert_int_equal(s->train.guard_patience, 3);
+    assert_null(s->train.from);
+    assert_int_equal(s->n_stages, 0);
+    job_spec_free(s);
+    s = must_accept(MODEL("preset: llama3-8b"), NULL, 0);
+    assert_true(!s->train.model.tied && s->train.model.rope_theta == 500000);
+    job_spec_free(s);
+}
+
+static void mixtures_keep_their_order_and_weights(void **state)
+{
+    (void)state;
+    struct job_spec *s = must_accept(DATA("mix: [{path: b, weight: 0.25}, {path: a}]"), NULL, 0);
+    assert_int_equal(s->train.n_corpora, 2);
+    assert_string_equal(s->train.data_path, "b");
+    assert_string_equal(s->train.corpora[0].path, "b");
+    assert_true(s->train.corpora[0].weight == 0.25 && s->train.corpora[1].weight == 1);
+    job_spec_free(s);
+    s = must_accept(DATA("mix: [{path: b, weight: 7}]"), NULL, 0); /* alone it is everything */
+    assert_int_equal(s->train.n_corpora, 1);
+    assert_true(s->train.corpora[0].weight == 1);
+    job_spec_free(s);
+}
+
+/* Presets with experts; for planning only, because the runtime has its own list of what it does. */
+static void experts_are_filled_in(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *yaml;
+        int64_t experts, top_k;
+        double balance;
+    } rows[] = {
+        {MODEL("preset: mixtral-8x7b"), 8, 2, 0.01},
+        {MODEL("preset: mixtral-tiny"), 4, 2, 0.01},
+        {MODEL("preset: mixtral-tiny, top_k: 1, balance_loss: 0.5"), 4, 1, 0.5},
+        {MODEL("preset: mixtral-tiny, experts: 1"), 1, 1, 0.01},
+        {MODEL("preset: mixtral-tiny, experts: 0"), 0, 0, 0},
+        {MODEL(LLAMA ", experts: 16"), 16, 2, 0.01},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        static struct job_diagnostics d;
+        struct job_spec *s = NULL;
+        if (job_spec_parse_plan(rows[i].yaml, strlen(rows[i].yaml), "f", NULL, 0, &s, &d) < 0)
+            fail_msg("%s", d.text[0]);
+        assert_int_equal(s->train.model.experts, rows[i].experts);
+        assert_int_equal(s->train.model.top_k, rows[i].top_k);
+        assert_true(s->train.model.balance_loss == rows[i].balance);
+        job_spec_free(s);
+    }
+}
+
+static void stages_are_dealt(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t layers, pp, pieces, each[12];
+    } rows[] = {
+        {12, 4, 1, {3, 3, 3, 3}},      {11, 4, 1, {3, 3, 3, 2}},
+        {10, 4, 1, {2, 3, 3, 2}},      {9, 4, 1, {2, 3, 2, 2}},
+        {7, 2, 3, {1, 1, 2, 1, 1, 1}}, {5, 1, 1, {5}},
+        {4, 4, 1, {1, 1, 1, 1}},       {13, 6, 2, {1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 1}},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct job_spec s = {
+            .pp = rows[i].pp, .virtual_stages = rows[i].pieces, .train.model.layers = rows[i].layers};
+        for (int64_t piece = 0; piece < s.pp * s.virtual_stages; piece++)
+            assert_int_equal(job_stage_layers(&s, piece), rows[i].each[piece]);
+    }
 }
 
 static void run_jobs_are_filled_in(void **state)
@@ -790,6 +960,10 @@ int main(void)
         cmocka_unit_test(good_files_are_accepted),
         cmocka_unit_test(a_name_may_have_63_bytes),
         cmocka_unit_test(everything_is_filled_in),
+        cmocka_unit_test(new_parts_are_filled_in),
+        cmocka_unit_test(mixtures_keep_their_order_and_weights),
+        cmocka_unit_test(experts_are_filled_in),
+        cmocka_unit_test(stages_are_dealt),
         cmocka_unit_test(run_jobs_are_filled_in),
         cmocka_unit_test(parameters_are_counted_as_published),
         cmocka_unit_test(what_is_given_wins_over_the_preset),
