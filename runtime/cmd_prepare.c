@@ -32,6 +32,7 @@ static const char usage[] =
     "  --out FOLDER           a new or empty folder for the token files, index.json and tokenizer.json\n"
     "  --tokenizer NAME       bytes (default), a tokenizer.json, tiktoken's ranks, or a folder with one\n"
     "  --train-tokenizer N    train a byte-level BPE of N tokens on the inputs instead\n"
+    "  --split NAME           how that cuts text before merging: gpt2 (default) or llama3\n"
     "  --field NAME           the member of each JSON line to take. Without it: \"text\", else \"prompt\" "
     "and\n"
     "                         \"completion\", of which the prompt is not counted as something to predict\n"
@@ -42,11 +43,22 @@ static const char usage[] =
     "\n"
     "Exit codes: 0 done; 1 error; 2 bad usage. An interrupted run is begun anew by the same command.\n";
 
-enum { OPT_OUT = 256, OPT_TOKENIZER, OPT_TRAIN, OPT_FIELD, OPT_SKIP, OPT_SHARD, OPT_JOBS, OPT_HELP };
+enum {
+    OPT_OUT = 256,
+    OPT_TOKENIZER,
+    OPT_TRAIN,
+    OPT_SPLIT,
+    OPT_FIELD,
+    OPT_SKIP,
+    OPT_SHARD,
+    OPT_JOBS,
+    OPT_HELP
+};
 
 static const struct option long_options[] = {{"out", required_argument, NULL, OPT_OUT},
                                              {"tokenizer", required_argument, NULL, OPT_TOKENIZER},
                                              {"train-tokenizer", required_argument, NULL, OPT_TRAIN},
+                                             {"split", required_argument, NULL, OPT_SPLIT},
                                              {"field", required_argument, NULL, OPT_FIELD},
                                              {"skip-bad-lines", no_argument, NULL, OPT_SKIP},
                                              {"shard-tokens", required_argument, NULL, OPT_SHARD},
@@ -70,6 +82,16 @@ static int number(const char *option, int64_t min, int64_t max, int64_t *out)
     return EXIT_BAD_CONFIG;
 }
 
+static int split(enum presplit *out)
+{
+    for (int kind = PRESPLIT_GPT2; kind < PRESPLIT_COUNT; kind++) {
+        *out = (enum presplit)kind;
+        if (strcmp(optarg, presplit_name(*out)) == 0)
+            return -1;
+    }
+    return bad_usage("--split must be gpt2 or llama3");
+}
+
 /* -1 = go on, else the exit code to end with. */
 static int apply_option(int option, struct prepare_options *o)
 {
@@ -84,6 +106,8 @@ static int apply_option(int option, struct prepare_options *o)
         return -1;
     case OPT_TRAIN:
         return number("train-tokenizer", 257, 16777216, &o->train_vocab);
+    case OPT_SPLIT:
+        return split(&o->split);
     case OPT_FIELD:
         o->field = optarg;
         return -1;
@@ -115,7 +139,7 @@ static int cores(void)
 static int parse(int argc, char **argv, struct prepare_options *o)
 {
     int option, code = -1;
-    *o = (struct prepare_options){.shard_tokens = SHARD_TOKENS, .jobs = cores()};
+    *o = (struct prepare_options){.shard_tokens = SHARD_TOKENS, .jobs = cores(), .split = PRESPLIT_GPT2};
     optind = 1;
     while (code < 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
         code = apply_option(option, o);
@@ -179,15 +203,15 @@ static struct bar bar_begin(void)
 static void draw(const struct bar *bar, const struct prepare_progress *p, double elapsed)
 {
     char rate[16], tokens[16], eta[16];
-    double share = p->bytes_all > 0 ? (double)p->bytes / (double)p->bytes_all : 1;
+    double share = p->all > 0 ? (double)p->done / (double)p->all : 1;
     int full = (int)(share * BAR_WIDTH + 0.5);
-    print_count(rate, sizeof rate, elapsed > 0 ? (double)p->bytes / elapsed : 0);
+    print_count(rate, sizeof rate, elapsed > 0 ? (double)p->done / elapsed : 0);
     print_count(tokens, sizeof tokens, (double)p->tokens);
     print_time(eta, sizeof eta, share > 0 ? elapsed / share - elapsed : 0);
     (void)fprintf(stderr, "\r\033[K%s ", p->phase);
     for (int i = 0; i < BAR_WIDTH; i++)
         (void)fputs(i < full ? bar->full : bar->rest, stderr);
-    (void)fprintf(stderr, " %3.0f%%  %sB/s", 100 * share, rate);
+    (void)fprintf(stderr, " %3.0f%%  %s%s/s", 100 * share, rate, p->unit);
     if (p->tokens > 0)
         (void)fprintf(stderr, "  %s tokens", tokens);
     (void)fprintf(stderr, "  eta %s", eta);
@@ -204,7 +228,7 @@ static void on_progress(void *arg, const struct prepare_progress *p)
         bar->phase = p->phase;
         bar->begin = now;
     }
-    if (now - bar->drawn < BAR_INTERVAL_S && p->bytes < p->bytes_all)
+    if (now - bar->drawn < BAR_INTERVAL_S && p->done < p->all)
         return;
     bar->drawn = now;
     draw(bar, p, now - bar->begin);
@@ -228,11 +252,13 @@ static void summarize(const struct prepare_options *o, const struct prepare_prog
     plural(documents, sizeof documents, p->documents, "document");
     plural(files, sizeof files, p->files, "file");
     plural(shards, sizeof shards, p->shards, "shard");
-    print_count(rate, sizeof rate, seconds > 0 ? (double)p->bytes_all / seconds : 0);
+    print_count(rate, sizeof rate, seconds > 0 ? (double)p->bytes / seconds : 0);
     printf("%s in %s, %" PRIu64 " bytes of text: %" PRIu64
            " tokens, %.2f bytes a token, to %s in %s (%.1f s, %sB/s)\n",
            documents, files, p->text_bytes, p->tokens, (double)p->text_bytes / (double)p->tokens, shards,
            o->out, seconds, rate);
+    if (o->train_vocab > p->vocab)
+        printf("the tokenizer has %" PRId64 " tokens: no other pair occurs twice in these texts\n", p->vocab);
     if (p->masked > 0)
         printf("%" PRIu64 " tokens of prompts are not counted as targets\n", p->masked);
     if (p->bad_lines > 0)

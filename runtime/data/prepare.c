@@ -16,6 +16,7 @@
 #include "runtime/data/outfolder.h"
 #include "runtime/data/shardwriter.h"
 #include "runtime/data/source.h"
+#include "runtime/text/bpe_trainer.h"
 
 #define SLOTS_PER_JOB 3 /* one being encoded, and two ready: the writer is faster than any one thread */
 
@@ -38,6 +39,25 @@ struct work {
     bool all_planned, stop;
     struct err read_err; /* why the planning stopped, or "" */
 };
+
+struct teller {
+    void (*tell)(void *arg, const struct prepare_progress *p);
+    void *arg;
+};
+
+static void tell(const struct teller *t, const struct prepare_progress *p)
+{
+    if (t->tell)
+        t->tell(t->arg, p);
+}
+
+static void begin_phase(struct prepare_progress *p, const char *phase, const char *unit, uint64_t all)
+{
+    p->phase = phase;
+    p->unit = unit;
+    p->done = 0;
+    p->all = all;
+}
 
 /* ---- threads ---- */
 
@@ -134,22 +154,11 @@ static int write_result(const struct work *w, const struct slot *slot, struct sh
     const struct encoded *e = &slot->result;
     if (judge(w, slot, p, err) != 0 || shardwriter_add(writer, e->ids, e->counts, e->n, err) != 0)
         return -1;
-    p->bytes += slot->piece.len;
+    p->done += slot->piece.len;
     p->tokens += e->n;
     p->documents += e->documents;
     p->text_bytes += e->text_bytes;
     return 0;
-}
-
-struct teller {
-    void (*tell)(void *arg, const struct prepare_progress *p);
-    void *arg;
-};
-
-static void tell(const struct teller *t, const struct prepare_progress *p)
-{
-    if (t->tell)
-        t->tell(t->arg, p);
 }
 
 static int write_results(struct work *w, struct shardwriter *writer, const struct teller *teller,
@@ -255,10 +264,62 @@ static struct source *open_source(const struct prepare_options *options, struct 
             return NULL;
         }
     }
-    p->bytes_all = source_bytes(source);
+    p->bytes = source_bytes(source);
     p->files = source_files(source);
     p->left_out = source_left_out(source);
     return source;
+}
+
+/* ---- the tokenizer ---- */
+
+struct merging {
+    const struct teller *teller;
+    struct prepare_progress *p;
+};
+
+static void on_merge(void *arg, size_t done, size_t all)
+{
+    struct merging *m = arg;
+    m->p->done = done;
+    m->p->all = all;
+    tell(m->teller, m->p);
+}
+
+static void add_text(void *arg, const char *text, size_t len)
+{
+    bpe_trainer_add(arg, text, len);
+}
+
+/* Hands all texts to the trainer. */
+static int read_texts(const struct work *w, struct bpe_trainer *trainer, const struct teller *teller,
+                      struct prepare_progress *p, struct err *err)
+{
+    struct piece piece;
+    struct err why = {""};
+    begin_phase(p, "reading", "B", p->bytes);
+    while (source_next(w->source, true, &piece, &why)) {
+        if (encode_texts(w->source, &piece, w->options->field, add_text, trainer, err) != 0)
+            return -1;
+        p->done += piece.len;
+        tell(teller, p);
+    }
+    source_rewind(w->source);
+    return why.text[0] ? err_set(err, "%s", why.text) : 0;
+}
+
+static struct tokenizer *train_tokenizer(const struct work *w, const struct teller *teller,
+                                         struct prepare_progress *p, struct err *err)
+{
+    const struct prepare_options *o = w->options;
+    struct tokenizer *t = NULL;
+    struct merging merging = {teller, p};
+    struct bpe_trainer *trainer = bpe_trainer_new(o->split, (unsigned)o->jobs);
+    if (read_texts(w, trainer, teller, p, err) == 0) {
+        begin_phase(p, "learning merges", "", (uint64_t)o->train_vocab);
+        t = bpe_trainer_finish(trainer, (size_t)o->train_vocab, on_merge, &merging, err);
+    }
+    bpe_trainer_free(trainer);
+    return t;
 }
 
 int prepare(const struct prepare_options *options, void (*told)(void *arg, const struct prepare_progress *p),
@@ -266,24 +327,24 @@ int prepare(const struct prepare_options *options, void (*told)(void *arg, const
 {
     struct teller teller = {told, arg};
     struct work w = {.options = options};
-    struct outfolder *folder = NULL;
-    struct tokenizer *tokenizer = NULL;
     int rc = -1;
-    *done = (struct prepare_progress){.phase = "tokenizing"};
-    if (options->train_vocab > 0)
-        return err_set(err, "this version cannot train a tokenizer; give one with --tokenizer");
+    *done = (struct prepare_progress){.phase = "looking"};
     w.source = open_source(options, done, err);
     if (!w.source)
         return -1;
-    tokenizer = tokenizer_open(options->tokenizer, err);
-    folder = tokenizer ? outfolder_take(options->out, err) : NULL;
-    if (folder) {
+    bool train = options->train_vocab > 0; /* which takes long: only when the folder is ours */
+    struct tokenizer *tokenizer = train ? NULL : tokenizer_open(options->tokenizer, err);
+    struct outfolder *folder = train || tokenizer ? outfolder_take(options->out, err) : NULL;
+    if (train && folder)
+        tokenizer = train_tokenizer(&w, &teller, done, err);
+    if (tokenizer && folder) {
         w.tokenizer = tokenizer;
         w.cut = encode_may_cut(tokenizer);
+        begin_phase(done, "tokenizing", "B", done->bytes);
         rc = fill(&w, &teller, done, err);
-        if (rc == 0)
-            rc = outfolder_finish(folder, err);
     }
+    if (rc == 0)
+        rc = outfolder_finish(folder, err);
     outfolder_close(folder);
     tokenizer_free(tokenizer);
     source_free(w.source);

@@ -7,12 +7,14 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "runtime/text/presplit.h"
 
 struct prepare_options {
     const char *const *inputs; /* files and folders */
     size_t n_inputs;
     const char *tokenizer; /* as tokenizer_open takes it */
-    int64_t train_vocab;   /* > 0: train a tokenizer of so many tokens on the inputs instead */
+    int64_t train_vocab;   /* > 0: train a tokenizer of so many tokens on the inputs instead, */
+    enum presplit split;   /* which cuts text like this */
     const char *out;       /* the folder to fill */
     const char *field;     /* member of JSON lines, or NULL (record.h) */
     uint64_t shard_tokens; /* tokens of a shard, at least 1 */
@@ -22,8 +24,9 @@ struct prepare_options {
 
 /* What has been done so far. */
 struct prepare_progress {
-    const char *phase;         /* "training the tokenizer", "tokenizing" */
-    uint64_t bytes, bytes_all; /* of the inputs */
+    const char *phase, *unit; /* "tokenizing", "B": what is going on, and what is counted */
+    uint64_t done, all;       /* of the phase */
+    uint64_t bytes;           /* of all inputs */
     uint64_t tokens, documents, text_bytes, masked;
     uint64_t bad_lines;
     size_t files, left_out, shards;

@@ -238,6 +238,13 @@ bool source_next(struct source *s, bool cut, struct piece *out, struct err *err)
     return false;
 }
 
+void source_rewind(struct source *s)
+{
+    mapping_close(&s->map);
+    s->at = 0;
+    s->offset = 0;
+}
+
 uint64_t source_line(const struct source *s, size_t file, uint64_t offset)
 {
     struct mapping m;

@@ -37,6 +37,9 @@ struct piece {
  * begins with an ASCII letter. The pieces of a line of text then are those of the whole (GPT-2, cl100k, Llama 3). */
 bool source_next(struct source *s, bool cut, struct piece *out, struct err *err);
 
+/* Begins with the first piece again. */
+void source_rewind(struct source *s);
+
 /* The number (from 1) of the line of a file that begins at `offset`. Reads all before it. 0 when the file cannot be read any more. */
 uint64_t source_line(const struct source *s, size_t file, uint64_t offset);
 

@@ -48,12 +48,30 @@ ok "a run over its tokens" to one.log belay-train one.yaml
 is "it has made its steps" "$(rows one)" 6
 is "they see the same" "$(losses one)" "$(losses text)"
 
+# ---- a tokenizer of its own ----
+ok "trains one, one thread" to bpe1.out belay-train prepare --out bpe1 --train-tokenizer 600 --jobs 1 --shard-tokens 300000 in
+ok "trains one, three threads" to bpe3.out belay-train prepare --out bpe3 --train-tokenizer 600 --jobs 3 --shard-tokens 300000 in
+ok "both are the same, tokenizer and tokens" same bpe1 bpe3
+is "it is as large as was asked" "$(json .vocab <bpe1/index.json)" 600
+is "the end of text is its last token" "$(json .end <bpe1/index.json)" 599
+is "each document ends with it" "$(for f in bpe1/shard-*.bin; do tokens "$f"; done | grep -c '^599$')" 30002
+like "tokens are longer than bytes" "$(cat bpe1.out)" ' [2-9]\.[0-9]+ bytes a token'
+ok "prepares with it again" to again1.out belay-train prepare --out bpe-again --tokenizer bpe1 --shard-tokens 300000 in
+ok "the same tokens" same bpe1 bpe-again
+job bpe bpe1
+sed -i 's/tokenizer: bytes/tokenizer: bpe1/; s/heads: 4,/heads: 4, vocab: 600,/' bpe.yaml
+rc=0
+belay-train bpe.yaml --set train.data.tokenizer=bytes >mixed.out 2>&1 || rc=$?
+is "a run that names another tokenizer ends" "$rc" 1
+like "and says which one to name" "$(cat mixed.out)" 'bpe1 was made with another tokenizer than train.data.tokenizer, bytes; name the one .*tokenizer: bpe1'
+
 # ---- errors ----
 refuse "no folder to write" 2 'needs --out' in
 refuse "no text" 2 'needs text' --out x
 refuse "no such option" 2 'unrecognized option' --outt x in
 refuse "no shard" 2 'shard-tokens must be a whole number' --out x --shard-tokens 0 in
 refuse "two tokenizers" 2 'cannot both' --out x --tokenizer bytes --train-tokenizer 300 in
+refuse "no such split" 2 'must be gpt2 or llama3' --out x --split words in
 refuse "missing input" 1 'cannot open nowhere' --out x nowhere
 refuse "missing tokenizer" 1 'nowhere.json' --out x --tokenizer nowhere.json in
 refuse "no text in it" 1 'is not text' --out x in/sub/picture

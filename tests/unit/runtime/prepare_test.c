@@ -237,7 +237,7 @@ static void a_bad_line_is_named(void **state)
 
 static void count_calls(void *arg, const struct prepare_progress *p)
 {
-    assert_true(p->bytes > 0 && p->bytes <= p->bytes_all);
+    assert_true(p->done > 0 && p->done <= p->all);
     ++*(int *)arg;
 }
 
