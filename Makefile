@@ -239,7 +239,10 @@ FUZZ_SEEDS_job := tests/fixtures/jobs/valid examples
 FUZZ_SEEDS_link := tests/fuzz/seeds/link
 FUZZ_SEEDS_cluster := tests/topologies
 FUZZ_SEEDS_scenario := examples
-$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(SRC_schema) $(SRC_common) $(wildcard schema/*.h common/*.h tests/fuzz/*.h)
+FUZZ_SEEDS_tokens := tests/fuzz/seeds/tokens
+# FUZZ_SRC_NAME: what one needs beyond schema/ and common/
+FUZZ_SRC_tokens := $(addprefix runtime/data/,tokenfile.c megatron.c record.c)
+$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(SRC_schema) $(SRC_common) $$(FUZZ_SRC_$$*) $(wildcard schema/*.h common/*.h runtime/data/*.h tests/fuzz/*.h)
 	@mkdir -p $(@D)/corpus-$*
 	@echo "  FUZZ $<"
 	@clang $(CPPFLAGS_ALL) -std=c11 -O1 -g -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) $(SYSLIBS_schema) -o $@

@@ -226,7 +226,7 @@ static void on_progress(void *arg, const struct prepare_progress *p)
         return;
     if (!bar->phase || strcmp(bar->phase, p->phase) != 0) {
         bar->phase = p->phase;
-        bar->begin = now;
+        bar->begin = bar->drawn = now; /* the first rate is of a while, not of a moment */
     }
     if (now - bar->drawn < BAR_INTERVAL_S && p->done < p->all)
         return;
