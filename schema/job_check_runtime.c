@@ -1,7 +1,6 @@
 /* job_check_runtime: what the bundled runtime asks of a job. First what must come out even when a mesh divides it, so that no rank starts in
- * vain; each sentence names both numbers and a way out. Then a table of what it does not do yet: rows go away as it learns. */
+ * vain; each sentence names both numbers and a way out. Then what it does not do yet. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "schema/job_rules.h"
 
@@ -128,88 +127,11 @@ static void check_zero_bubble(struct job_reader *r)
 
 /* ---- what it does not do yet ---- */
 
-static bool uses_tp(const struct job_spec *s)
+static void check_device(struct job_reader *r)
 {
-    return s->tp > 1;
-}
-
-static bool uses_pp(const struct job_spec *s)
-{
-    return s->pp > 1;
-}
-
-static bool uses_cp(const struct job_spec *s)
-{
-    return s->cp > 1;
-}
-
-static bool uses_ep(const struct job_spec *s)
-{
-    return s->ep > 1;
-}
-
-static bool uses_zero(const struct job_spec *s)
-{
-    return s->zero > 0;
-}
-
-static bool uses_schedule(const struct job_spec *s)
-{
-    return s->pipeline != PIPELINE_1F1B;
-}
-
-static bool uses_bf16(const struct job_spec *s)
-{
-    return s->train.precision != PRECISION_FP32;
-}
-
-static bool uses_recompute(const struct job_spec *s)
-{
-    return s->train.recompute != RECOMPUTE_NONE;
-}
-
-static bool uses_tokenizer(const struct job_spec *s)
-{
-    return strcmp(s->train.tokenizer, "bytes") != 0;
-}
-
-static bool uses_experts(const struct job_spec *s)
-{
-    return s->train.model.experts > 0;
-}
-
-static bool uses_gpu(const struct job_spec *s)
-{
-    return s->device == DEVICE_GPU;
-}
-
-static const struct {
-    const char *path;
-    bool (*used)(const struct job_spec *);
-    const char *what, *instead;
-} not_yet[] = {
-    {"parallel.tp", uses_tp, "tensor parallelism", "tp: 1"},
-    {"parallel.pp", uses_pp, "pipeline parallelism", "pp: 1"},
-    {"parallel.cp", uses_cp, "context parallelism", "cp: 1"},
-    {"parallel.ep", uses_ep, "expert parallelism", "ep: 1"},
-    {"parallel.zero", uses_zero, "ZeRO sharding", "zero: 0"},
-    {"parallel.schedule", uses_schedule, "pipeline schedules other than 1f1b", "schedule: 1f1b"},
-    {"train.precision", uses_bf16, "bf16", "precision: fp32"},
-    {"train.recompute", uses_recompute, "recomputation of activations", "recompute: none"},
-    {"train.data.tokenizer", uses_tokenizer, "tokenizers other than bytes", "tokenizer: bytes"},
-    {"train.model.experts", uses_experts, "mixtures of experts", "experts: 0"},
-    {"resources.device", uses_gpu, "GPUs", "device: cpu"},
-};
-
-static void check_not_yet(struct job_reader *r)
-{
-    for (size_t i = 0; i < COUNT(not_yet); i++) {
-        if (!not_yet[i].used(r->spec) || !job_sound(r, not_yet[i].path))
-            continue;
-        diag_add(r->diag, job_place(r, not_yet[i].path),
-                 "%s: the bundled runtime does not do %s yet; use %s (or run with your own program)",
-                 not_yet[i].path, not_yet[i].what, not_yet[i].instead);
-    }
+    if (r->spec->device == DEVICE_GPU && SOUND(r, "resources.device"))
+        COMPLAIN(r, "resources.device",
+                 "the bundled runtime does not do GPUs yet; use device: cpu (or run with your own program)");
 }
 
 void job_check_runtime(struct job_reader *r)
@@ -221,5 +143,5 @@ void job_check_runtime(struct job_reader *r)
     check_pieces(r);
     check_interleaved(r);
     check_zero_bubble(r);
-    check_not_yet(r);
+    check_device(r);
 }

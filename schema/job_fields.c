@@ -124,7 +124,8 @@ const struct job_field job_fields[] = {
           "several corpora: a list of {path, weight}; samples are drawn in proportion to the weights (1 when "
           "left away)"),
     FIELD("train.data.tokenizer", TEXT, train.tokenizer, ANY, DEFAULT("bytes"),
-          "how text becomes tokens; only bytes for now"),
+          "how text becomes tokens: bytes, or a file or folder of a tokenizer; relative to the folder of the "
+          "submit"),
     FIELD("train.data.holdout", REAL, train.holdout, REALS(0, 0.5), DEFAULT("0"),
           "part of the sequences that is kept for evaluation"),
     FIELD("train.from", TEXT, train.from, ANY, COMPUTED("none"),
@@ -155,11 +156,12 @@ const struct job_field job_fields[] = {
     FIELD("train.optimizer.clip", REAL, train.optimizer.clip, REALS(0, 1e6), DEFAULT("1"),
           "largest global gradient norm; 0 = no clipping"),
     FIELD("train.precision", ENUM, train.precision, WORDS(precisions), DEFAULT("fp32"),
-          "number type of the passes; only fp32 for now"),
+          "number type of the passes; master weights, moments and reductions are fp32"),
     FIELD("train.seed", INT, train.seed, RANGE(0, INT64_MAX), DEFAULT("1337"),
           "fixes the first weights and the order of the data"),
     FIELD("train.recompute", ENUM, train.recompute, WORDS(recomputes), DEFAULT("none"),
-          "activations computed again in the backward pass to save memory; only none for now"),
+          "activations computed again in the backward pass to save memory: none, those of attention, or "
+          "whole blocks"),
     SECTION("train.eval", OPTIONAL, "the loss on sequences that are not trained on"),
     FIELD("train.eval.every", INT, train.eval_every, RANGE(0, STEPS_MAX), DEFAULT("0"),
           "steps between two; 0 = never; needs data.holdout"),

@@ -387,20 +387,6 @@ static const struct {
      "f.yaml:7:14: train.recompute: cannot be with schedule zero-bubble"},
 
     /* what the bundled runtime does not do yet */
-    {TRAIN "parallel: {tp: 2}\n", "f.yaml:7:16: parallel.tp: the bundled runtime does not do tensor "
-                                  "parallelism yet; use tp: 1 (or run with your own"},
-    {TRAIN "parallel: {pp: 2}\n",
-     "f.yaml:7:16: parallel.pp: the bundled runtime does not do pipeline parallelism yet"},
-    {TRAIN "parallel: {cp: 2}\n",
-     "f.yaml:7:16: parallel.cp: the bundled runtime does not do context parallelism yet"},
-    {TRAIN "parallel: {zero: 1}\n", "use zero: 0"},
-    {TRAIN "parallel: {schedule: interleaved}\n", "use schedule: 1f1b"},
-    {TRAIN "  precision: bf16\n", "f.yaml:7:14: train.precision: the bundled runtime does not do bf16 yet"},
-    {TRAIN "  recompute: full\n", "use recompute: none"},
-    {MODEL(LLAMA ", experts: 4"), "the bundled runtime does not do mixtures of experts yet"},
-    {"name: x\ntrain:\n  model: {" GPT2
-     "}\n  data: {path: a, tokenizer: gpt2}\n  steps: 1\n  batch: {global: 1}\n",
-     "f.yaml:4:30: train.data.tokenizer: the bundled runtime does not do tokenizers other than bytes yet"},
     {TRAIN "resources: {device: gpu}\n",
      "f.yaml:7:21: resources.device: the bundled runtime does not do GPUs yet"},
 };
@@ -467,6 +453,12 @@ static void good_files_are_accepted(void **state)
         MODEL(GPT2 ", kv_heads: 4"),
         MODEL("preset: gpt2-124m"),
         MODEL("preset: llama3-405b"),
+        MODEL("preset: mixtral-8x7b"),
+        DATA("path: a.bin, tokenizer: tokenizers/gpt2"),
+        TRAIN "  precision: bf16\n  recompute: full\n",
+        TRAIN "parallel: {tp: 2, pp: 2, cp: 2, dp: 2, zero: 1, schedule: zero-bubble}\n",
+        TRAIN "parallel: {pp: 2, stages: [1, 1]}\n",
+        MODEL("preset: mixtral-tiny") "parallel: {tp: 2, dp: 4, ep: 4, zero: 3}\n",
         RUN "parallel: {tp: 8, pp: 4, cp: 2, dp: 16, ep: 32, zero: 2, schedule: interleaved}\nresources: "
             "{device: gpu}\n",
     };

@@ -289,7 +289,7 @@ static void random_jobs_come_back(void **state)
     (void)state;
     random_state = 20261129;
     for (int i = 0; i < 500; i++) {
-        char *yaml = fs_read(job_samples[i % 3], JOB_FILE_MAX, NULL, NULL);
+        char *yaml = fs_read(job_samples[i % 4], JOB_FILE_MAX, NULL, NULL);
         assert_non_null(yaml);
         struct job_spec *spec = parse(yaml);
         for (size_t field = 0; field < job_fields_count; field++)
