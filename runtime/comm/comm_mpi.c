@@ -13,6 +13,10 @@
 
 #define MESSAGE_MAX ((size_t)1 << 30) /* bytes: MPI counts with int */
 
+/* Bytes of a message that Open MPI sends over TCP without asking first: a slice of a round between two ranks, and its header. Asking takes three looks
+ * at the network, which ranks that compute take seldom. Its own limit is 64 KiB. */
+#define TCP_EAGER "1052672"
+
 struct comm_link {
     MPI_Comm channel[2];
 };
@@ -36,6 +40,10 @@ int __lsan_is_turned_off(void)
 static int mpi_open(int *rank, int *size, struct err *err)
 {
     int provided;
+    static const char *const eager[] = {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_max_send_size"};
+    for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
+        if (setenv(eager[i], TCP_EAGER, 0) != 0) /* what the user has set stays */
+            return err_sys(err, "cannot set %s for Open MPI", eager[i]);
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
         return err_set(err, "MPI_Init failed; look at the lines of Open MPI above");
 #ifdef __SANITIZE_ADDRESS__
