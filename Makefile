@@ -179,6 +179,17 @@ sim-check-planted: $(BUILD)/tests/sim/sim_check
 	@bash tests/sim/planted.sh
 
 INTEGRATION := $(sort $(wildcard tests/integration/*_test.sh))
+# tests/interop: what is computed and written here against other programs, from npm packages that tests/interop/package-lock.json fixes.
+# They are installed into $(BUILD)/interop, once for each change of that file; none of their install scripts is run.
+INTEROP := $(sort $(wildcard tests/interop/*_test.sh))
+export BELAY_INTEROP := $(CURDIR)/$(BUILD)/interop
+$(BUILD)/interop/.installed: tests/interop/package.json tests/interop/package-lock.json
+	@mkdir -p $(@D)
+	@cp $^ $(@D)/
+	@echo "  NPM $(@D)"
+	@cd $(@D) && npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error >/dev/null || \
+	  { echo "The programs that tests/interop compares with could not be fetched from npm's registry (its reason is above)."; exit 1; } >&2
+	@touch $@
 export BELAY_BIN := $(CURDIR)/$(BUILD)/bin
 export BELAY_TEST_PROGRAMS := $(CURDIR)/$(BUILD)/tests/programs
 ifneq ($(SANITIZER),)
@@ -194,14 +205,16 @@ export CMOCKA_MESSAGE_OUTPUT := TAP
 
 build-tests: all $(UNIT) $(DOUBLE) $(TOOLS) $(BUILD)/tests/sim/sim_check
 
-TESTS ?= $(UNIT) $(DOUBLE) $(INTEGRATION)
+TESTS ?= $(UNIT) $(DOUBLE) $(INTEGRATION) $(if $(SANITIZER),,$(INTEROP))
 # check installs what is missing, then runs itself again so that pkg-config sees it.
 check: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) build-tests
 	@$(if $(SANITIZER),,$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target lint)
 	@$(MAKE) --no-print-directory check-run
-check-run: build-tests
+check-run: build-tests $(if $(filter tests/interop/%,$(TESTS)),$(BUILD)/interop/.installed)
 	@prove --timer --exec 'bash tests/run-one.sh' $(TESTS)
+check-interop: build-tests $(BUILD)/interop/.installed
+	@prove --timer --exec 'bash tests/run-one.sh' $(INTEROP)
 unit: build-tests
 	@prove --exec 'bash tests/run-one.sh' $(UNIT) $(DOUBLE)
 
@@ -292,11 +305,12 @@ help:
 	@echo "make            build every program into build/bin/"
 	@echo "make demo       install what is missing, build, and show a training job survive a kill and a drain"
 	@echo "make check      install what is missing, build, lint, and run every test (SANITIZER=address|undefined|thread)"
+	@echo "make check-interop  only the tests against other programs (tests/interop; needs npm's registry the first time)"
 	@echo "make unit       only the unit tests      make lint   only the linters     make format   clang-format in place"
 	@echo "make sim-check  random faults on random small clusters around the core (SIM_SEEDS=1000 SIM_FROM=1); sim-check-planted: does it find faults?"
 	@echo "make bench      measurements (docs/performance.md)      make fuzz   fuzz the readers of outside input"
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: sim-check sim-check-planted all check check-run unit build-tests bench-step bench-turn bench-placement lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
+.PHONY: sim-check sim-check-planted all check check-run check-interop unit build-tests bench-step bench-turn bench-placement lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:

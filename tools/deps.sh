@@ -6,6 +6,8 @@ packages=(build-essential pkg-config perl procps
   libevent-dev libjansson-dev libyaml-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libxxhash-dev libutf8proc-dev
   libpmix-dev libopenmpi-dev openmpi-bin libhwloc-dev libopenblas-openmp-dev)
 [ "${1:-check}" = build ] || packages+=(libcmocka-dev clang-format clang-tidy libomp-dev cppcheck sqlite3 jq)
+# tests/interop: any Node.js with npm will do; packages of others than Debian have npm inside and conflict with Debian's.
+if [ "${1:-check}" != build ] && ! { command -v node && command -v npm; } >/dev/null; then packages+=(nodejs npm); fi
 missing=()
 for p in "${packages[@]}"; do
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null || true)" = installed ] || missing+=("$p")

@@ -1,10 +1,15 @@
 /* encode TOKENIZER [FILE.json]: the ids of the text on standard input, as 32-bit numbers, to standard output; with FILE.json the
- * tokenizer is written there instead. Fails when the ids do not decode to the text. */
+ * tokenizer is written there instead. Fails when the ids do not decode to the text.
+ * encode --kinds: a letter for each code point, 0 to 0x10ffff: Symbol, Letter, Number, Blank, R for a line break, U unassigned.
+ * encode --train VOCAB FILE.json: a tokenizer trained on the text on standard input, cut as GPT-2 does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "common/mem.h"
+#include "runtime/text/bpe_trainer.h"
+#include "runtime/text/codepoint.h"
 #include "runtime/text/tokenizer.h"
 
 static char *read_all(FILE *in, size_t *len)
@@ -51,15 +56,35 @@ static int encode(const struct tokenizer *t)
     return rc;
 }
 
+static int print_kinds(void)
+{
+    for (int32_t c = 0; c <= 0x10ffff; c++)
+        (void)putchar(utf8proc_category(c) == UTF8PROC_CATEGORY_CN ? 'U' : "SLNBR"[codepoint_kind(c)]);
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+static struct tokenizer *train(const char *vocab, struct err *err)
+{
+    size_t len;
+    char *text = read_all(stdin, &len);
+    struct bpe_trainer *tr = bpe_trainer_new(PRESPLIT_GPT2, 2);
+    bpe_trainer_add(tr, text, len);
+    struct tokenizer *t = bpe_trainer_finish(tr, strtoul(vocab, NULL, 10), NULL, NULL, err);
+    bpe_trainer_free(tr);
+    free(text);
+    return t;
+}
+
 int main(int argc, char **argv)
 {
-    struct err err = {""};
-    struct tokenizer *t = argc < 2 ? NULL : tokenizer_open(argv[1], &err);
-    if (!t) {
-        (void)fprintf(stderr, "%s\n", argc < 2 ? "usage: encode TOKENIZER [FILE.json]" : err.text);
-        return 2;
-    }
-    int rc = argc > 2 ? tokenizer_write_json(t, argv[2], &err) : encode(t);
+    struct err err = {"usage: encode TOKENIZER [FILE.json] | --kinds | --train VOCAB FILE.json"};
+    struct tokenizer *t = NULL;
+    if (argc == 2 && strcmp(argv[1], "--kinds") == 0)
+        return print_kinds();
+    bool trains = argc == 4 && strcmp(argv[1], "--train") == 0;
+    if (trains || argc == 2 || argc == 3)
+        t = trains ? train(argv[2], &err) : tokenizer_open(argv[1], &err);
+    int rc = !t ? -1 : argc > 2 ? tokenizer_write_json(t, argv[argc - 1], &err) : encode(t);
     if (rc < 0)
         (void)fprintf(stderr, "%s\n", err.text);
     tokenizer_free(t);
