@@ -80,12 +80,19 @@ SYSLIBS_runtime = -fopenmp $(LIBS_RUNTIME) $(LIBS_KERNELS) $(SYSLIBS_schema)
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 archives = $(patsubst %,$(BUILD)/lib/lib%.a,$(USES_$(1)))
 .SECONDEXPANSION:
-$(BUILD)/lib/lib%.a: $$(call obj,$$(SRC_$$*))
+$(BUILD)/lib/lib%.a: $$(call obj,$$(SRC_$$*)) $$(MORE_$$*)
 	@mkdir -p $(@D)
 	@rm -f $@
 	@ar rcs $@ $^
 
 $(BUILD)/obj/kernels/%.o $(BUILD)/obj/runtime/%.o: CFLAGS_ALL += $(KERNEL_CFLAGS)
+# The CPU's kernels once more, for activations in bf16 (kernels/cpu/elem.h).
+BF16_SRC := $(filter-out kernels/cpu/blas.c kernels/cpu/open.c,$(wildcard kernels/cpu/*.c))
+MORE_kernels := $(patsubst %.c,$(BUILD)/obj/%.bf16.o,$(BF16_SRC))
+$(BUILD)/obj/%.bf16.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC $< (bf16)"
+	@$(CC) $(CPPFLAGS_ALL) -DBELAY_ACT_BF16 $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC $<"
@@ -135,8 +142,9 @@ $(foreach p,$(PARTS),$(eval $(call unit,$(p))))
 # compares the runtime's mesh with the one of placement
 $(BUILD)/tests/unit/runtime/mesh_test: $(call archives,core)
 
-# tests/unit/double: kernels, comm and model compiled a second time with double as their number type (the reference).
-DOUBLE_SRC := $(SRC_kernels) $(wildcard runtime/model/*.c runtime/comm/*.c)
+# The reference: kernels, model, communication and engine compiled a second time with double as their number type, for tests/unit/double and
+# tests/mesh.
+DOUBLE_SRC := $(SRC_kernels) $(wildcard runtime/model/*.c runtime/comm/*.c runtime/engine/*.c)
 DOUBLE_OBJ := $(patsubst %.c,$(BUILD)/double/%.o,$(DOUBLE_SRC))
 DOUBLE := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/double/*_test.c))
 $(BUILD)/double/%.o: %.c
@@ -147,6 +155,17 @@ $(BUILD)/tests/unit/double/%_test: $(BUILD)/double/tests/unit/double/%_test.o $(
 	@mkdir -p $(@D)
 	@echo "  LD $@"
 	@$(CC) $(LDFLAGS_ALL) $^ -fopenmp $(SYSLIBS_schema) $(LIBS_KERNELS) $(LIBS_RUNTIME) -lcmocka -o $@
+
+# tests/mesh: every mesh against one rank in double (tests/integration/mesh_test.sh).
+MESH := $(BUILD)/tests/mesh/mesh_reference $(BUILD)/tests/mesh/mesh_check
+$(BUILD)/tests/mesh/mesh_reference: $(BUILD)/double/tests/mesh/mesh_reference.o $(DOUBLE_OBJ) $(call archives,schema)
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	@$(CC) $(LDFLAGS_ALL) $^ -fopenmp $(LIBS_RUNTIME) $(SYSLIBS_schema) $(LIBS_KERNELS) -o $@
+$(BUILD)/tests/mesh/mesh_check: $(BUILD)/obj/tests/mesh/mesh_check.o $(call archives,runtime)
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_runtime) -o $@
 
 # Small programs that integration tests start as ranks or tools: tests/programs/NAME.c (MPI) .
 TOOL_SRC := $(wildcard tests/programs/*.c)
@@ -203,7 +222,7 @@ export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 endif
 export CMOCKA_MESSAGE_OUTPUT := TAP
 
-build-tests: all $(UNIT) $(DOUBLE) $(TOOLS) $(BUILD)/tests/sim/sim_check
+build-tests: all $(UNIT) $(DOUBLE) $(TOOLS) $(MESH) $(BUILD)/tests/sim/sim_check
 
 TESTS ?= $(UNIT) $(DOUBLE) $(INTEGRATION) $(if $(SANITIZER),,$(INTEROP))
 # check installs what is missing, then runs itself again so that pkg-config sees it.
@@ -220,7 +239,7 @@ unit: build-tests
 
 # ---- lint --------------------------------------------------------------------------------------------------------------
 C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] planner/*.[ch] sim/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
-	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] runtime/*/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/sim/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
+	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] runtime/*/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/sim/*.[ch] tests/mesh/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
 TIDY := $(patsubst %.c,$(BUILD)/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
 lint: lint-format lint-banned lint-arrows $(TIDY) lint-cppcheck
 lint-format:

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/mem.h"
 #include "kernels/kernels.h"
 
 #define PEAK_SIZE    768 /* three matrices of 2.25 MiB: large enough for the full rate, 0.9 GFLOP a product */
@@ -45,23 +46,29 @@ int host_set_threads(int local_ranks)
     return threads;
 }
 
-double host_gemm_peak(void)
+double host_gemm_peak(const struct kernels *k)
 {
     const size_t n = PEAK_SIZE;
-    real *a = kernel_alloc(3 * n * n);
-    if (!a)
+    act *a = k->alloc(3 * n * n * k->act_size);
+    real *start = mem_zero(2 * n * n, sizeof *start);
+    if (!a) {
+        free(start);
         return 0;
-    struct kernel_matrix x = {.data = a, .stride = n}, y = {.data = a + n * n, .stride = n};
+    }
+    struct kernel_matrix x = {.data = a, .stride = n}, y = {.data = act_at(k, a, n * n), .stride = n};
     for (size_t i = 0; i < 2 * n * n; i++)
-        a[i] = (real)(i % 7);
+        start[i] = (real)(i % 7);
+    k->act_from_real(a, start, 2 * n * n);
+    free(start);
     double best = 0, begin = clock_monotonic_s(), now = begin;
     do {
         double before = now;
-        kernel_gemm(n, n, n, x, y, false, a + 2 * n * n, n);
+        k->gemm(n, n, n, x, y, false, act_at(k, a, 2 * n * n), n);
+        k->sync();
         now = clock_monotonic_s();
         double rate = 2.0 * (double)n * (double)n * (double)n / (now - before);
         best = rate > best ? rate : best;
     } while (now - begin < PEAK_SECONDS);
-    kernel_free(a);
+    k->free(a);
     return best;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,18 +178,68 @@ static int flush_rows(struct metrics *m, struct err *err)
     return 0;
 }
 
+/* The columns from hfu on; returns the length. */
+static int print_rest(const struct metrics_row *row, char *out, size_t size)
+{
+    char held[32] = "";
+    if (!isnan(row->held_loss))
+        (void)snprintf(held, sizeof held, "%.17g", row->held_loss);
+    int len = snprintf(out, size, ",%.9g,%.17g,%s,%d,%.9g", (double)row->hfu, row->router_loss, held,
+                       row->skipped, (double)row->bubble);
+    for (size_t i = 0; i < 2 * METRICS_AXES; i++) {
+        float x = i < METRICS_AXES ? row->axis_ms[i] : row->axis_mib[i - METRICS_AXES];
+        len += snprintf(out + len, size - (size_t)len, ",%.9g", (double)x);
+    }
+    return len;
+}
+
 int metrics_append(struct metrics *metrics, const struct metrics_row *row, struct err *err)
 {
-    char line[LINE_MAX_BYTES];
+    char line[LINE_MAX_BYTES]; /* 26 numbers of at most 25 characters */
     int len = snprintf(line, sizeof line,
-                       "%" PRId64 ",%.17g,%.17g,%.17g,%" PRIu64 ",%.9g,%.9g,%.9g,%.9g,%.9g,%" PRId64 "\n",
+                       "%" PRId64 ",%.17g,%.17g,%.17g,%" PRIu64 ",%.9g,%.9g,%.9g,%.9g,%.9g,%" PRId64,
                        row->step, row->loss, row->grad_norm, row->lr, row->tokens, (double)row->step_ms,
                        (double)row->tokens_per_second, (double)row->mfu, (double)row->compute_ms,
                        (double)row->wait_ms, row->attempt);
+    len += print_rest(row, line + len, sizeof line - (size_t)len - 1);
+    line[len++] = '\n';
+    line[len] = 0;
     metrics->pending = mem_grow(metrics->pending, metrics->pending_len + (size_t)len + 1, 1);
     memcpy(metrics->pending + metrics->pending_len, line, (size_t)len + 1);
     metrics->pending_len += (size_t)len;
     return flush_rows(metrics, err);
+}
+
+static bool parse_past(const char *line, struct metrics_past *out)
+{
+    char *end;
+    out->step = row_step(line);
+    if (out->step < 0)
+        return false;
+    out->loss = strtod(strchr(line, ',') + 1, &end);
+    if (*end != ',')
+        return false;
+    out->grad_norm = strtod(end + 1, &end);
+    return *end == ',';
+}
+
+size_t metrics_recall(const char *path, struct metrics_past *past, size_t room)
+{
+    char line[LINE_MAX_BYTES];
+    struct metrics_past row;
+    size_t count = 0;
+    FILE *in = fopen(path, "re");
+    if (!in)
+        return 0;
+    while (room > 0 && read_line(in, line) == 0) {
+        if (!parse_past(line, &row))
+            continue;
+        if (count == room)
+            memmove(past, past + 1, --count * sizeof *past);
+        past[count++] = row;
+    }
+    (void)fclose(in); /* only read from */
+    return count;
 }
 
 int metrics_sync(struct metrics *metrics, struct err *err)

@@ -113,23 +113,32 @@ static int check_model(const struct run *run, int64_t step, const struct manifes
     return EXIT_NO_RETRY;
 }
 
-static int load(struct run *run, int64_t step, const struct manifest_state *found)
+/* All numbers of the checkpoint of `step`, on every rank its own. */
+static int load_numbers(struct run *run, int64_t step)
 {
     struct err err = {""};
     char *folder = shelf_path(run->spec->checkpoint.directory, step);
-    int code = check_model(run, step, found, &err);
-    if (code == 0) {
-        enum checkpoint_result rc = checkpoint_load(folder, run->arrays, run->n_arrays, &err);
-        code = rc == CHECKPOINT_OK ? 0 : rc == CHECKPOINT_OTHER_MODEL ? EXIT_NO_RETRY : EXIT_ERROR;
-    }
+    enum checkpoint_result rc = checkpoint_load(folder, run->arrays, run->n_arrays, &err);
+    int code = rc == CHECKPOINT_OK ? 0 : rc == CHECKPOINT_OTHER_MODEL ? EXIT_NO_RETRY : EXIT_ERROR;
     code = run_agree(run, code, &err);
     free(folder);
+    if (code == 0)
+        store_spread(engine_store(run->engine));
+    return code;
+}
+
+static int load(struct run *run, int64_t step, const struct manifest_state *found)
+{
+    struct err err = {""};
+    int code = run_agree(run, check_model(run, step, found, &err), &err);
+    if (code == 0)
+        code = load_numbers(run, step);
     if (code != 0)
         return code;
     if (run->rank == 0) {
         compare_states(&run->state, found);
         printf("resuming from step %" PRId64 ", written by attempt %" PRId64 " on %" PRId64 " rank(s)\n",
-               step, found->attempt, found->dp);
+               step, found->attempt, found->tp * found->pp * found->cp * found->dp);
     }
     run->state.step = found->step;
     run->state.samples = found->samples;
@@ -162,7 +171,21 @@ int resume_run(struct run *run)
     if (code == 0)
         code = step > 0 ? load(run, step, &found) : 0;
     if (code == 0 && step == 0)
-        model_init(run->model, run->spec->train.seed);
+        store_init(engine_store(run->engine), &run->spec->train.model, run->spec->train.seed);
     free(c);
     return code == 0 ? leave_branch(run) : code;
+}
+
+int resume_back(struct run *run)
+{
+    int code = load_numbers(run, run->saved);
+    if (code != 0)
+        return code;
+    if (run->rank == 0)
+        printf("going back from step %" PRId64 " to the checkpoint of step %" PRId64
+               ", and past the samples in between\n",
+               run->state.step, run->saved);
+    run->state.samples += (uint64_t)run->spec->train.batch_global; /* the spike's own are not tried again */
+    run->state.step = run->saved;
+    return 0;
 }

@@ -4,6 +4,11 @@
 #include "common/log.h"
 #include "runtime/exits.h"
 
+double run_step_tokens(const struct run *run)
+{
+    return (double)run->spec->train.batch_global * (double)run->spec->train.model.context;
+}
+
 void run_complain(const struct run *run, const struct err *err)
 {
     if (run->size > 1)
@@ -19,12 +24,12 @@ int run_agree(struct run *run, int code, const struct err *err)
     return comm_max_int(comm_world(run->comm), code);
 }
 
-int run_fenced(struct run *run, int (*act)(struct run *run, struct err *err), struct err *err)
+int run_fenced(struct run *run, int (*work)(struct run *run, struct err *err), struct err *err)
 {
     enum claim_result claim = claim_lock(run->claim, err);
     if (claim != CLAIM_OK)
         return claim == CLAIM_SUPERSEDED ? EXIT_SUPERSEDED : EXIT_ERROR;
-    int code = act(run, err);
+    int code = work(run, err);
     claim_unlock(run->claim);
     return code;
 }

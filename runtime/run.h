@@ -1,4 +1,4 @@
-/* run: one training run in one process: what train, save and resume share. */
+/* run: one training run in one process: what train, step, save and resume share. */
 #ifndef BELAY_RUNTIME_RUN_H
 #define BELAY_RUNTIME_RUN_H
 
@@ -7,34 +7,38 @@
 #include "common/err.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/claim.h"
-#include "runtime/comm/comm.h"
+#include "runtime/comm/mesh.h"
 #include "runtime/data/data.h"
-#include "runtime/engine/optimizer.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/guard.h"
 #include "runtime/fault.h"
 #include "runtime/metrics.h"
-#include "runtime/model/model.h"
 #include "runtime/notify.h"
 #include "schema/job.h"
 
 struct run {
     const struct job_spec *spec;
     struct comm *comm;
+    struct mesh mesh;
     int rank, size;
+    const struct kernels *kernels;
     struct fault fault;
     struct data *data;
-    struct model *model;
-    struct optimizer *optimizer;
+    struct engine *engine;
+    struct guard *guard;
     struct notify *notify;
     struct claim *claim;                     /* rank 0 only */
     struct metrics *metrics;                 /* rank 0 only */
-    struct checkpoint_array *arrays, *share; /* all that a checkpoint holds; what this rank writes of it */
+    struct checkpoint_array *arrays, *share; /* all that this rank owns; what it writes of it */
     size_t n_arrays;
     struct manifest_state state; /* where the run stands: what a checkpoint would say now */
     int64_t saved;               /* step of the newest checkpoint that this run wrote or started from */
     int64_t verified; /* rank 0: step of the newest checkpoint that was read back in full, 0 = none */
     double peak;      /* FLOP/s of all ranks together */
-    int32_t *tokens, *targets; /* (micro,T) */
 };
+
+/* Tokens of a step, counted or not. */
+double run_step_tokens(const struct run *run);
 
 /* Logs the sentence, with the rank's number when there are several. */
 void run_complain(const struct run *run, const struct err *err);
@@ -42,8 +46,8 @@ void run_complain(const struct run *run, const struct err *err);
 /* Says why this rank cannot go on (code not 0: err, prefixed with the rank), then gives every rank the largest code of all. */
 int run_agree(struct run *run, int code, const struct err *err);
 
-/* Rank 0: act(run, err) while the claim is locked and still ours, so that an attempt that was overtaken touches nothing that is now its
- * successor's. Returns act's exit code, or that of the claim with a sentence. */
-int run_fenced(struct run *run, int (*act)(struct run *run, struct err *err), struct err *err);
+/* Rank 0: work(run, err) while the claim is locked and still ours, so that an attempt that was overtaken touches nothing that is now its
+ * successor's. Returns the work's exit code, or that of the claim with a sentence. */
+int run_fenced(struct run *run, int (*work)(struct run *run, struct err *err), struct err *err);
 
 #endif

@@ -1,8 +1,4 @@
-/* train: see train.h.
- *
- * A step: gradients of this rank's micro-batches; one exchange in which every rank learns the losses, the problems and the requests of
- * all (so that all act alike, at the same step); the sum of the gradients; norm, clip, AdamW. Nothing is updated before all ranks are known
- * to be finite. The state that a checkpoint describes changes in one place, after the update. */
+/* train: see train.h. From the job file to a run that is ready, and the loop over its steps. */
 #include "runtime/train.h"
 
 #include <inttypes.h>
@@ -12,47 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "kernels/kernels.h"
 #include "runtime/checkpoint/shelf.h"
 #include "runtime/config.h"
-#include "runtime/engine/schedule.h"
 #include "runtime/exits.h"
 #include "runtime/host.h"
-#include "runtime/replica.h"
 #include "runtime/resume.h"
 #include "runtime/run.h"
 #include "runtime/save.h"
 #include "runtime/signals.h"
-
-#define PRINT_INTERVAL_S 0.1 /* at most ten lines a second */
-
-/* What the ranks tell each other in each step. */
-struct word {
-    double loss; /* sum over the targets of this rank, nats */
-    int code;    /* exit code when this rank cannot go on */
-    int signals;
-};
-
-/* One step as rank 0 sees it. */
-struct step {
-    double loss, norm, lr; /* mean over all targets of the global batch; before clipping */
-    double start, wait_s;  /* wait_s: time spent in exchanges */
-    int signals;           /* of any rank */
-};
-
-static size_t context(const struct run *run)
-{
-    return (size_t)run->spec->train.model.context;
-}
-
-static double batch_tokens(const struct run *run)
-{
-    return (double)run->spec->train.batch_global * (double)context(run);
-}
+#include "runtime/step.h"
+#include "runtime/stored.h"
+#include "runtime/tell.h"
 
 /* ---- setup ------------------------------------------------------------------------------------------------------------ */
 
@@ -99,28 +69,31 @@ static void describe_run(struct run *run)
     (void)snprintf(run->state.job, sizeof run->state.job, "%s", job ? job : "");
 }
 
+static int join_mesh(struct run *run, struct err *err)
+{
+    const struct job_spec *s = run->spec;
+    struct mesh_sizes sizes = {(int)s->tp, (int)s->pp, (int)s->cp, (int)s->dp, (int)s->ep};
+    return mesh_open(&run->mesh, run->comm, &sizes, false, err) != 0 ? EXIT_BAD_CONFIG : 0;
+}
+
 static int open_parts(struct run *run, struct err *err)
 {
     const struct job_train *t = &run->spec->train;
-    size_t micro = (size_t)t->batch_micro, n;
-    if (fault_parse(getenv("BELAY_FAULT"), &run->fault, err) != 0 || kernel_open(err) != 0)
+    if (fault_parse(getenv("BELAY_FAULT"), &run->fault, err) != 0)
         return EXIT_ERROR;
-    run->data = data_open(t, err);
-    run->model = run->data ? model_new(&t->model, micro, context(run), err) : NULL;
-    if (!run->model)
+    run->kernels = kernels_cpu(t->precision == PRECISION_BF16 ? KERNEL_BF16 : KERNEL_FP32, err);
+    run->data = run->kernels ? data_open(t, err) : NULL;
+    if (!run->data)
         return EXIT_ERROR;
-    const struct model_tensor *tensors = model_tensors(run->model, &n);
-    run->optimizer = optimizer_new(model_parameter_count(run->model), tensors, n, err);
-    if (!run->optimizer)
+    struct engine_request request = {.spec = run->spec, .mesh = &run->mesh, .kernels = run->kernels};
+    run->engine = engine_new(&request, err);
+    if (!run->engine)
         return EXIT_ERROR;
-    float *const bases[] = {model_parameters(run->model), optimizer_first(run->optimizer),
-                            optimizer_second(run->optimizer)};
-    run->arrays = replica_arrays(tensors, n, bases, 0, 1, &run->n_arrays);
-    run->share = replica_arrays(tensors, n, bases, run->rank, run->size, &run->n_arrays);
+    run->guard = guard_new(t);
+    run->arrays = stored_arrays(engine_store(run->engine), engine_layout(run->engine), false, &run->n_arrays);
+    run->share = stored_arrays(engine_store(run->engine), engine_layout(run->engine), true, &run->n_arrays);
     run->state.data_tokens = data_tokens(run->data);
     run->state.data_fingerprint = data_fingerprint(run->data);
-    run->tokens = mem_grow(NULL, micro * context(run), sizeof *run->tokens);
-    run->targets = mem_grow(NULL, micro * context(run), sizeof *run->targets);
     return 0;
 }
 
@@ -147,22 +120,51 @@ static int own_directory(struct run *run, struct err *err)
 static int open_metrics(struct run *run, struct err *err)
 {
     char *path = str_printf("%s/metrics.csv", run->spec->checkpoint.directory);
+    metrics_close(run->metrics); /* after going back */
     run->metrics = metrics_open(path, run->state.step, err);
     free(path);
     return run->metrics ? 0 : EXIT_ERROR;
 }
 
+/* Feeds the guard what the rows before this step tell, on all ranks alike. */
+static void recall(struct run *run)
+{
+    size_t room = 3 * (size_t)run->spec->train.guard_window;
+    struct metrics_past *past = mem_zero(room, sizeof *past);
+    uint64_t count = 0;
+    if (run->rank == 0) {
+        char *path = str_printf("%s/metrics.csv", run->spec->checkpoint.directory);
+        count = metrics_recall(path, past, room);
+        free(path);
+    }
+    comm_broadcast(run->mesh.world, &count, sizeof count, 0);
+    comm_broadcast(run->mesh.world, past, count * sizeof *past, 0);
+    for (uint64_t i = 0; i < count; i++)
+        guard_feed(run->guard, past[i].step, past[i].loss, past[i].grad_norm);
+    free(past);
+}
+
 static void introduce(const struct run *run, int threads)
 {
-    const struct job_train *t = &run->spec->train;
+    const struct job_spec *s = run->spec;
+    const struct job_train *t = &s->train;
+    struct store_bytes b = store_bytes(engine_store(run->engine));
     char backend[128];
-    kernel_describe(backend, sizeof backend);
-    printf("%s: %s, %.2f M parameters, %" PRId64 " rank(s) of %d thread(s), %s, %.0f GFLOP/s sgemm in all\n",
-           run->spec->name, job_arch_name(t->model.arch), (double)job_model_parameters(&t->model) / 1e6,
-           run->spec->dp, threads, backend, run->peak / 1e9);
+    run->kernels->describe(backend, sizeof backend);
+    printf("%s: %s, %.2f M parameters, %d rank(s) of %d thread(s), %s, %.0f GFLOP/s sgemm in all\n", s->name,
+           job_arch_name(t->model.arch), (double)job_model_parameters(&t->model) / 1e6, run->size, threads,
+           backend, run->peak / 1e9);
+    if (run->size > 1)
+        printf("mesh: tp %" PRId64 ", cp %" PRId64 ", pp %" PRId64 ", dp %" PRId64 ", ep %" PRId64
+               ", zero %" PRId64 "\n",
+               s->tp, s->cp, s->pp, s->dp, s->ep, s->zero);
+    printf(
+        "memory of rank 0: %.1f MiB weights, %.1f MiB gradients, %.1f MiB optimizer, %.1f MiB activations\n",
+        (double)b.weights / 1048576, (double)b.gradients / 1048576, (double)b.optimizer / 1048576,
+        (double)engine_activation_bytes(run->engine) / 1048576);
     char *data = data_describe(run->data);
     printf("data: %s; steps %" PRId64 " to %" PRId64 ", %.0f tokens each\n", data, run->state.step + 1,
-           t->steps, batch_tokens(run));
+           t->steps, run_step_tokens(run));
     free(data);
 }
 
@@ -173,7 +175,9 @@ static int setup(struct run *run)
     describe_run(run);
     run->notify = notify_open(getenv("BELAY_NOTIFY_SOCKET"), run->rank);
     notify_keep(run->notify, "PHASE=loading\nCHECKPOINT_ON=SIGUSR1");
-    int code = run_agree(run, open_parts(run, &err), &err);
+    int code = run_agree(run, join_mesh(run, &err), &err);
+    if (code == 0)
+        code = run_agree(run, open_parts(run, &err), &err);
     if (code == 0)
         code = run_agree(run, run->rank == 0 ? own_directory(run, &err) : 0, &err);
     if (code == 0)
@@ -182,7 +186,8 @@ static int setup(struct run *run)
         code = run_agree(run, run->rank == 0 ? run_fenced(run, open_metrics, &err) : 0, &err);
     if (code != 0)
         return code;
-    run->peak = comm_sum_double(comm_world(run->comm), host_gemm_peak());
+    recall(run);
+    run->peak = comm_sum_double(comm_world(run->comm), host_gemm_peak(run->kernels));
     if (run->rank == 0)
         introduce(run, threads);
     notify_send(run->notify, "PHASE=training");
@@ -194,191 +199,39 @@ static void teardown(struct run *run, int code)
     claim_close(run->claim, code == 0);
     metrics_close(run->metrics);
     notify_close(run->notify);
-    optimizer_free(run->optimizer);
-    model_free(run->model);
+    guard_free(run->guard);
+    engine_free(run->engine);
     data_close(run->data);
     free(run->arrays);
     free(run->share);
-    free(run->tokens);
-    free(run->targets);
 }
 
-/* ---- one step --------------------------------------------------------------------------------------------------------- */
+/* ---- evaluation ------------------------------------------------------------------------------------------------------- */
 
-/* Forward and backward over this rank's part of the global batch: samples are dealt out in contiguous ranges by rank. */
-static int gradients(struct run *run, double *loss, struct err *err)
+static int fill_held(void *owner, uint64_t first, size_t count, int32_t *tokens, int32_t *targets,
+                     struct err *err)
+{
+    const struct run *run = owner;
+    return data_fill_held(run->data, first, count, tokens, targets, err);
+}
+
+/* The loss over the held-out part when it is time for it, else NAN. */
+static int evaluate_if_due(struct run *run, double *held)
 {
     const struct job_train *t = &run->spec->train;
-    uint64_t mine = (uint64_t)t->batch_global / (uint64_t)run->size, micro = (uint64_t)t->batch_micro;
-    uint64_t first = run->state.samples + mine * (uint64_t)run->rank;
-    *loss = 0;
-    model_zero_gradients(run->model);
-    for (uint64_t done = 0; done < mine; done += micro) {
-        if (data_fill(run->data, run->state.seed, first + done, micro, run->tokens, run->targets, err) != 0)
-            return EXIT_ERROR;
-        *loss += model_forward(run->model, run->tokens, run->targets);
-        model_backward(run->model, (real)(1 / batch_tokens(run)));
-    }
-    return 0;
-}
-
-/* A loss or gradient of this rank that is not finite becomes its word. The step is the one that was being computed. */
-static int check_finite(const struct run *run, double loss, struct err *err)
-{
-    const char *what = NULL;
-    if (!isfinite(loss))
-        what = "loss";
-    else if (!kernel_all_finite(model_gradients(run->model), model_parameter_count(run->model)))
-        what = "gradient";
-    if (!what)
-        return 0;
-    err_set(err,
-            "the %s is not finite at step %" PRId64
-            "; nothing was updated; lower the learning rate or look at the data",
-            what, run->state.step + 1);
-    return EXIT_NOT_FINITE;
-}
-
-static struct word compute(struct run *run, struct err *err)
-{
-    struct word word = {.loss = 0};
-    int64_t step = run->state.step + 1;
-    enum fault_kind fault = fault_strike(&run->fault, step, run->rank, run->state.attempt);
-    word.code = gradients(run, &word.loss, err);
-    if (fault == FAULT_NAN)
-        word.loss = NAN;
-    if (fault == FAULT_NANGRAD)
-        model_gradients(run->model)[0] = NAN;
-    if (word.code == 0)
-        word.code = check_finite(run, word.loss, err);
-    word.signals = signals_take();
-    return word;
-}
-
-/* Everyone's word to everyone. Returns the largest code; adds losses in rank order. */
-static int exchange(struct run *run, const struct word *mine, struct step *step)
-{
-    struct word *all = mem_zero((size_t)run->size, sizeof *all);
-    int code = 0;
-    comm_share(comm_world(run->comm), mine, sizeof *mine, all);
-    step->loss = 0;
-    step->signals = 0;
-    for (int r = 0; r < run->size; r++) {
-        step->loss += all[r].loss / batch_tokens(run);
-        step->signals |= all[r].signals;
-        if (all[r].code > code) {
-            code = all[r].code;
-            if (run->rank == 0 && r != 0)
-                log_error("stopping at step %" PRId64 ": rank %d has a problem (exit code %d)",
-                          run->state.step + 1, r, code);
-        }
-    }
-    free(all);
-    return code;
-}
-
-static int update(struct run *run, struct step *step)
-{
-    const struct job_train *t = &run->spec->train;
-    real *g = model_gradients(run->model);
-    size_t count = model_parameter_count(run->model);
-    int64_t number = run->state.step + 1;
-    double before = clock_monotonic_s();
-    comm_all_reduce(comm_world(run->comm), g, count, COMM_REAL);
-    step->wait_s += clock_monotonic_s() - before;
-    step->norm = sqrt(kernel_sum_of_squares(g, count));
-    if (!isfinite(step->norm)) { /* the same bits, hence the same answer, on every rank */
-        struct err err;
-        err_set(&err,
-                "the sum of the gradients of all ranks is not finite at step %" PRId64
-                "; nothing was updated",
-                number);
-        run_complain(run, &err);
-        return EXIT_NOT_FINITE;
-    }
-    step->lr = schedule_lr(&t->optimizer, t->steps, number);
-    optimizer_step(run->optimizer, &t->optimizer, step->lr, number,
-                   optimizer_clip_scale(step->norm, t->optimizer.clip), model_parameters(run->model), g);
-    run->state.step = number;
-    run->state.samples += (uint64_t)t->batch_global;
-    run->state.tokens += (uint64_t)t->batch_global * context(run);
-    return 0;
-}
-
-static int one_step(struct run *run, struct step *step)
-{
+    struct engine_source source = {run, fill_held};
     struct err err = {""};
-    step->start = clock_monotonic_s();
-    struct word word = compute(run, &err);
-    if (word.code != 0)
+    uint64_t there = data_held(run->data), wanted = (uint64_t)t->eval_sequences;
+    bool due = t->eval_every > 0 && (run->state.step % t->eval_every == 0 || run->state.step == t->steps);
+    *held = NAN;
+    if (!due || there == 0)
+        return 0;
+    notify_send(run->notify, "PHASE=evaluating");
+    int failed = engine_evaluate(run->engine, &source, 0, wanted < there ? wanted : there, held, &err);
+    if (failed)
         run_complain(run, &err);
-    double before = clock_monotonic_s();
-    int code = exchange(run, &word, step);
-    step->wait_s = clock_monotonic_s() - before;
-    return code == 0 ? update(run, step) : code;
-}
-
-/* ---- telling ---------------------------------------------------------------------------------------------------------- */
-
-static struct metrics_row make_row(const struct run *run, const struct step *s)
-{
-    double seconds = clock_monotonic_s() - s->start, rate = batch_tokens(run) / seconds;
-    double flops = model_flops_per_token(&run->spec->train.model, context(run));
-    return (struct metrics_row){.step = run->state.step,
-                                .loss = s->loss,
-                                .grad_norm = s->norm,
-                                .lr = s->lr,
-                                .tokens = run->state.tokens,
-                                .step_ms = (float)(seconds * 1e3),
-                                .tokens_per_second = (float)rate,
-                                .mfu = run->peak > 0 ? (float)(rate * flops / run->peak) : 0,
-                                .compute_ms = (float)((seconds - s->wait_s) * 1e3),
-                                .wait_ms = (float)(s->wait_s * 1e3),
-                                .attempt = run->state.attempt};
-}
-
-static void print_row(const struct run *run, const struct metrics_row *row)
-{
-    static double printed; /* when the last line went out */
-    double now = clock_monotonic_s();
-    if (now - printed < PRINT_INTERVAL_S && row->step != run->spec->train.steps)
-        return;
-    printed = now;
-    printf("step %5" PRId64 "/%" PRId64
-           "  loss %.4f  norm %.3f  lr %.2e  %.0f tokens/s  mfu %.0f %%  %.0f ms\n",
-           row->step, run->spec->train.steps, row->loss, row->grad_norm, row->lr,
-           (double)row->tokens_per_second, 100 * (double)row->mfu, (double)row->step_ms);
-}
-
-/* The last step must arrive, or a finished run would look as if it had stopped before its end. */
-static void send_step(struct run *run, const struct metrics_row *row)
-{
-    char lines[512];
-    int64_t steps = run->spec->train.steps;
-    (void)snprintf(lines, sizeof lines,
-                   "STEP=%" PRId64 "\nSTEPS=%" PRId64 "\nLOSS=%.9g\nTOKENS=%" PRIu64
-                   "\nTOKENS_PER_SECOND=%.6g\nMFU=%.4g\nCOMPUTE_MS=%.6g\nWAIT_MS=%.6g",
-                   row->step, steps, row->loss, row->tokens, (double)row->tokens_per_second, (double)row->mfu,
-                   (double)row->compute_ms, (double)row->wait_ms); /* about 200 bytes */
-    if (row->step == steps)
-        notify_keep(run->notify, "%s", lines);
-    else
-        notify_send(run->notify, "%s", lines);
-}
-
-static void tell(struct run *run, const struct step *step)
-{
-    struct err err;
-    struct metrics_row row = make_row(run, step);
-    if (run->rank != 0) {
-        notify_send(run->notify, "STEP=%" PRId64 "\nCOMPUTE_MS=%.6g\nWAIT_MS=%.6g", row.step,
-                    (double)row.compute_ms, (double)row.wait_ms);
-        return;
-    }
-    if (metrics_append(run->metrics, &row, &err) != 0)
-        log_warn("%s", err.text);
-    print_row(run, &row);
-    send_step(run, &row);
+    notify_send(run->notify, "PHASE=training");
+    return failed ? EXIT_ERROR : 0;
 }
 
 /* ---- the loop --------------------------------------------------------------------------------------------------------- */
@@ -399,14 +252,34 @@ static int save_if_due(struct run *run, int signals, bool last)
     return code;
 }
 
+/* Back to the newest checkpoint, and metrics.csv with it. */
+static int go_back(struct run *run)
+{
+    struct err err = {""};
+    int code = resume_back(run);
+    if (code == 0)
+        code = run_agree(run, run->rank == 0 ? run_fenced(run, open_metrics, &err) : 0, &err);
+    if (code == 0)
+        recall(run);
+    return code;
+}
+
 static int loop(struct run *run)
 {
     while (run->state.step < run->spec->train.steps) {
         struct step step;
-        int code = one_step(run, &step);
+        double held;
+        int code = step_run(run, &step);
+        if (code == 0 && step.verdict == GUARD_ROLLBACK) {
+            code = go_back(run);
+            if (code == 0)
+                continue;
+        }
+        if (code == 0)
+            code = evaluate_if_due(run, &held);
         if (code != 0)
             return code;
-        tell(run, &step);
+        tell_step(run, &step, held);
         bool stop = step.signals & SIGNALS_STOP;
         code = save_if_due(run, step.signals, stop || run->state.step == run->spec->train.steps);
         if (code != 0)
@@ -433,6 +306,8 @@ int train(const struct job_spec *spec, struct comm *comm)
     code = setup(&run);
     if (code == 0)
         code = loop(&run);
+    if (code == 0)
+        tell_end(&run);
     teardown(&run, code);
     return code;
 }

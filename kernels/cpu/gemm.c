@@ -1,88 +1,125 @@
-/* gemm: matrix products through OpenBLAS, loaded at run time.
- *
- * Loaded, not linked, because OpenBLAS reads OPENBLAS_CORETYPE in its constructor, before main: 0.3.21 does not know processors made
- * after it and falls back to its SSE3 code ("Prescott"), ten times slower than what they can do. So the code path is chosen here by what
- * the CPU says it can execute, unless the user has chosen one. Within an OpenMP parallel region OpenBLAS computes on the calling
- * thread, which attention relies on. */
-#include <dlfcn.h>
-#include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
+/* gemm: matrix products through OpenBLAS. In fp32 an operand is what the library takes. bf16 operands become float block by block, are
+ * multiplied as float, and the sums are rounded once, when a block of the result is whole. */
+#include "common/mem.h"
+#include "kernels/cpu/blas.h"
+#include "kernels/cpu/elem.h"
+#include "kernels/cpu/fill.h"
+#include "kernels/cpu/parts.h"
 
-#include <cblas.h>
+#if ELEM_IS_REAL
+static struct blas_matrix plain(struct kernel_matrix x)
+{
+    return (struct blas_matrix){elems_in(x.data), x.stride, x.transposed};
+}
 
-#include "kernels/kernels.h"
+static void gemm_real(size_t m, size_t n, size_t k, struct kernel_matrix a, struct kernel_matrix b,
+                      bool accumulate, real *c, size_t c_stride)
+{
+    blas_gemm(m, n, k, plain(a), plain(b), accumulate, c, c_stride);
+}
 
-#ifdef BELAY_REAL_DOUBLE
-#define GEMM_SYMBOL "cblas_dgemm"
-typedef __typeof__(cblas_dgemm) gemm_fn;
+static void gemm(size_t m, size_t n, size_t k, struct kernel_matrix a, struct kernel_matrix b,
+                 bool accumulate, act *c, size_t c_stride)
+{
+    blas_gemm(m, n, k, plain(a), plain(b), accumulate, elems(c), c_stride);
+}
+
 #else
-#define GEMM_SYMBOL "cblas_sgemm"
-typedef __typeof__(cblas_sgemm) gemm_fn;
+
+/* Rows, columns and depth of a block: three of 4 MiB, so large that making them float is little beside multiplying them. */
+#define BLOCK 1024
+
+/* Room for the three blocks of a thread, kept for the next call: fresh pages for each would cost as much as the product of small ones. */
+struct room {
+    real a[BLOCK * BLOCK], b[BLOCK * BLOCK], c[BLOCK * BLOCK];
+};
+static _Thread_local struct room *room_kept;
+
+static struct room *room(void)
+{
+    if (!room_kept)
+        room_kept = mem_zero(1, sizeof *room_kept);
+    return room_kept;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static void load_rows(real *restrict out, size_t width, const elem *x, size_t stride, size_t rows)
+{
+#pragma omp parallel for schedule(static) if (rows * width > PARTS_SERIAL)
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = 0; j < width; j++)
+            out[i * width + j] = elem_load(x[i * stride + j]);
+    }
+}
+
+/* The block (rows, columns) of x at (i,j) as reals, laid out as x is. */
+static struct blas_matrix block(real *out, struct kernel_matrix x, size_t i, size_t j, size_t rows,
+                                size_t columns)
+{
+    const elem *from = elems_in(x.data) + (x.transposed ? j * x.stride + i : i * x.stride + j);
+    size_t height = x.transposed ? columns : rows, width = x.transposed ? rows : columns;
+    load_rows(out, width, from, x.stride, height);
+    return (struct blas_matrix){out, width, x.transposed};
+}
+
+/* One block of the result in c (rows, columns, c_stride). */
+static void product(real *c, size_t c_stride, bool accumulate, struct kernel_matrix a, struct kernel_matrix b,
+                    size_t i, size_t j, size_t rows, size_t columns, size_t k)
+{
+    struct room *r = room();
+    for (size_t p = 0; p < k; p += BLOCK) {
+        size_t depth = smaller(BLOCK, k - p);
+        struct blas_matrix x = block(r->a, a, i, p, rows, depth), y = block(r->b, b, p, j, depth, columns);
+        blas_gemm(rows, columns, depth, x, y, accumulate || p > 0, c, c_stride);
+    }
+    if (k == 0)
+        blas_gemm(rows, columns, 0, (struct blas_matrix){0}, (struct blas_matrix){0}, accumulate, c,
+                  c_stride);
+}
+
+static void gemm_real(size_t m, size_t n, size_t k, struct kernel_matrix a, struct kernel_matrix b,
+                      bool accumulate, real *c, size_t c_stride)
+{
+    for (size_t i = 0; i < m; i += BLOCK) {
+        for (size_t j = 0; j < n; j += BLOCK)
+            product(c + i * c_stride + j, c_stride, accumulate, a, b, i, j, smaller(BLOCK, m - i),
+                    smaller(BLOCK, n - j), k);
+    }
+}
+
+static void store_rows(elem *out, size_t stride, const real *x, size_t rows, size_t width)
+{
+#pragma omp parallel for schedule(static) if (rows * width > PARTS_SERIAL)
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = 0; j < width; j++)
+            out[i * stride + j] = elem_store(x[i * width + j]);
+    }
+}
+
+static void gemm(size_t m, size_t n, size_t k, struct kernel_matrix a, struct kernel_matrix b,
+                 bool accumulate, act *c, size_t c_stride)
+{
+    real *sums = room()->c;
+    for (size_t i = 0; i < m; i += BLOCK) {
+        for (size_t j = 0; j < n; j += BLOCK) {
+            size_t rows = smaller(BLOCK, m - i), columns = smaller(BLOCK, n - j);
+            elem *out = elems(c) + i * c_stride + j;
+            if (accumulate)
+                load_rows(sums, columns, out, c_stride, rows);
+            product(sums, columns, accumulate, a, b, i, j, rows, columns, k);
+            store_rows(out, c_stride, sums, rows, columns);
+        }
+    }
+}
 #endif
-#define GEMM_LIBRARY "libopenblas.so.0"
 
-static gemm_fn *gemm;
-static __typeof__(openblas_get_corename) *core_name;
-static __typeof__(openblas_get_config) *config_name;
-
-static const char *best_core(void)
+void FILL(gemm)(struct kernels *table)
 {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return "SkylakeX";
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return "Haswell";
-#endif
-    return NULL;
-}
-
-/* dlsym gives an object pointer; POSIX lets it hold a function, which C has no cast for. */
-static int find(void *library, const char *name, void *function, struct err *err)
-{
-    void *symbol = dlsym(library, name);
-    if (!symbol)
-        return err_set(err, "%s has no function %s: install Debian's libopenblas0-openmp", GEMM_LIBRARY,
-                       name);
-    *(void **)function = symbol;
-    return 0;
-}
-
-int kernel_open(struct err *err)
-{
-    if (gemm)
-        return 0;
-    const char *core = best_core();
-    if (core && setenv("OPENBLAS_CORETYPE", core, 0) != 0)
-        return err_sys(err, "cannot set OPENBLAS_CORETYPE");
-    void *library = dlopen(GEMM_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
-    if (!library)
-        return err_set(err, "cannot load the matrix library: %s; install Debian's libopenblas0-openmp",
-                       dlerror());
-    gemm_fn *found = NULL;
-    if (find(library, "openblas_get_corename", &core_name, err) != 0 ||
-        find(library, "openblas_get_config", &config_name, err) != 0 ||
-        find(library, GEMM_SYMBOL, &found, err) != 0)
-        return -1;
-    gemm = found;
-    return 0;
-}
-
-void kernel_describe(char *out, size_t size)
-{
-    const char *config = config_name();
-    int version = 0; /* "OpenBLAS 0.3.21 ..." up to the second space */
-    for (int spaces = 0; config[version] && (config[version] != ' ' || spaces++ < 1);)
-        version++;
-    snprintf(out, size, "%.*s %s, %d thread%s", version, config, core_name(), omp_get_max_threads(),
-             omp_get_max_threads() == 1 ? "" : "s");
-}
-
-void kernel_gemm(size_t m, size_t n, size_t k, struct kernel_matrix a, struct kernel_matrix b,
-                 bool accumulate, real *c, size_t c_stride)
-{
-    gemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans, b.transposed ? CblasTrans : CblasNoTrans,
-         (blasint)m, (blasint)n, (blasint)k, 1, a.data, (blasint)a.stride, b.data, (blasint)b.stride,
-         accumulate ? 1 : 0, c, (blasint)c_stride);
+    table->describe = blas_describe;
+    table->gemm = gemm;
+    table->gemm_real = gemm_real;
 }

@@ -1,12 +1,12 @@
-/* memory: aligned arrays and the plain element-wise functions. */
+/* memory: aligned arrays, and the plain functions of bytes and reals. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "kernels/cpu/fill.h"
 #include "kernels/cpu/parts.h"
-#include "kernels/kernels.h"
 
 #define LANES     32
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -18,43 +18,53 @@ static size_t physical_bytes(void)
     return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX / 2;
 }
 
-/* Large arrays begin on a huge page and ask for more of them: 2,048 tokens of logits would otherwise need 100,000 page table entries. */
-real *kernel_alloc(size_t count)
+static void zero(void *x, size_t bytes)
 {
-    if (count > physical_bytes() / sizeof(real))
+    size_t chunks = parts_chunks(bytes);
+#pragma omp parallel for schedule(static) if (bytes > PARTS_BYTES)
+    for (size_t i = 0; i < chunks; i++)
+        memset((char *)x + i * PARTS_CHUNK, 0, parts_chunk(bytes, i));
+}
+
+/* Large arrays begin on a huge page and ask for more of them: 2,048 tokens of logits would otherwise need 100,000 page table entries. */
+static void *alloc(size_t bytes)
+{
+    if (bytes > physical_bytes())
         return NULL;
-    size_t bytes = count * sizeof(real), unit = bytes < 2 * HUGE_PAGE ? 64 : HUGE_PAGE;
+    size_t unit = bytes < 2 * HUGE_PAGE ? 64 : HUGE_PAGE;
     bytes = bytes ? (bytes + unit - 1) / unit * unit : unit;
-    real *x = aligned_alloc(unit, bytes);
+    void *x = aligned_alloc(unit, bytes);
     if (!x)
         return NULL;
     if (unit == HUGE_PAGE)
         (void)madvise(x, bytes, MADV_HUGEPAGE); /* only advice: without it everything works, slower */
-    kernel_zero(x, bytes / sizeof(real));       /* by all threads: each page lands near who uses it */
+    zero(x, bytes);                             /* by all threads: each page lands near who uses it */
     return x;
 }
 
-void kernel_free(real *x)
+static void copy(void *out, const void *x, size_t bytes)
 {
-    free(x);
+    size_t chunks = parts_chunks(bytes);
+#pragma omp parallel for schedule(static) if (bytes > PARTS_BYTES)
+    for (size_t i = 0; i < chunks; i++)
+        memcpy((char *)out + i * PARTS_CHUNK, (const char *)x + i * PARTS_CHUNK, parts_chunk(bytes, i));
 }
 
-void kernel_zero(real *x, size_t count)
+/* Everything is computed when its function returns. */
+static void sync_nothing(void) {}
+
+static void add_real(real *out, const real *x, size_t count)
 {
-#pragma omp parallel for schedule(static) if (count > PARTS_SERIAL)
-    for (size_t i = 0; i < PARTS_SUM; i++) {
-        size_t begin = parts_begin(count, PARTS_SUM, i);
-        memset(x + begin, 0, (parts_begin(count, PARTS_SUM, i + 1) - begin) * sizeof *x);
-    }
+#pragma omp parallel for simd schedule(static) if (count > PARTS_SERIAL)
+    for (size_t i = 0; i < count; i++)
+        out[i] += x[i];
 }
 
-void kernel_copy(real *out, const real *x, size_t count)
+static void scale_real(real *x, real factor, size_t count)
 {
-#pragma omp parallel for schedule(static) if (count > PARTS_SERIAL)
-    for (size_t i = 0; i < PARTS_SUM; i++) {
-        size_t begin = parts_begin(count, PARTS_SUM, i);
-        memcpy(out + begin, x + begin, (parts_begin(count, PARTS_SUM, i + 1) - begin) * sizeof *x);
-    }
+#pragma omp parallel for simd schedule(static) if (count > PARTS_SERIAL)
+    for (size_t i = 0; i < count; i++)
+        x[i] *= factor;
 }
 
 /* Each lane sums every LANES-th element: enough independent chains to keep up with memory, and the same order on every processor. */
@@ -74,7 +84,7 @@ static double squares(const real *x, size_t begin, size_t end)
     return sum;
 }
 
-double kernel_sum_of_squares(const real *x, size_t count)
+static double sum_of_squares(const real *x, size_t count)
 {
     double part[PARTS_SUM];
 #pragma omp parallel for schedule(static) if (count > PARTS_SERIAL)
@@ -86,11 +96,32 @@ double kernel_sum_of_squares(const real *x, size_t count)
     return sum;
 }
 
-bool kernel_all_finite(const real *x, size_t count)
+static bool all_finite(const real *x, size_t count)
 {
     int bad = 0;
 #pragma omp parallel for simd schedule(static) reduction(| : bad) if (count > PARTS_SERIAL)
     for (size_t i = 0; i < count; i++)
         bad |= !(x[i] - x[i] == 0);
     return !bad;
+}
+
+static void copy_rows(void *out, size_t out_stride, const void *x, size_t x_stride, size_t rows, size_t bytes)
+{
+#pragma omp parallel for schedule(static) if (rows * bytes > PARTS_SERIAL * sizeof(real))
+    for (size_t i = 0; i < rows; i++)
+        memcpy((char *)out + i * out_stride, (const char *)x + i * x_stride, bytes);
+}
+
+void FILL(memory)(struct kernels *table)
+{
+    table->alloc = alloc;
+    table->free = free;
+    table->zero = zero;
+    table->copy_rows = copy_rows;
+    table->copy = table->to_host = table->from_host = copy;
+    table->sync = sync_nothing;
+    table->add_real = add_real;
+    table->scale_real = scale_real;
+    table->sum_of_squares = sum_of_squares;
+    table->all_finite = all_finite;
 }

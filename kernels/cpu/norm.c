@@ -1,64 +1,67 @@
 /* norm: LayerNorm and RMSNorm. Rows are independent, so dx goes by rows; dweight and dbias sum down the rows and go by columns. */
+#include "kernels/cpu/elem.h"
+#include "kernels/cpu/fill.h"
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/vmath.h"
-#include "kernels/kernels.h"
 
-static real sum_row(const real *x, size_t c)
+static real sum_row(const elem *x, size_t c)
 {
     real sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (size_t j = 0; j < c; j++)
-        sum += x[j];
+        sum += elem_load(x[j]);
     return sum;
 }
 
 /* sum of (x - center)^2 */
-static real sum_square_row(const real *x, real center, size_t c)
+static real sum_square_row(const elem *x, real center, size_t c)
 {
     real sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (size_t j = 0; j < c; j++)
-        sum += (x[j] - center) * (x[j] - center);
+        sum += (elem_load(x[j]) - center) * (elem_load(x[j]) - center);
     return sum;
 }
 
-static void layernorm_row(real *restrict out, const real *x, const real *weight, const real *bias, real mean,
+static void layernorm_row(elem *restrict out, const elem *x, const elem *weight, const elem *bias, real mean,
                           real rstd, size_t c)
 {
     for (size_t j = 0; j < c; j++)
-        out[j] = (x[j] - mean) * rstd * weight[j] + bias[j];
+        out[j] = elem_store((elem_load(x[j]) - mean) * rstd * elem_load(weight[j]) + elem_load(bias[j]));
 }
 
-void kernel_layernorm_forward(real *out, real *mean, real *rstd, const real *x, const real *weight,
-                              const real *bias, real eps, size_t n, size_t c)
+static void layernorm_forward(act *out, real *mean, real *rstd, const act *x, const act *weight,
+                              const act *bias, real eps, size_t n, size_t c)
 {
 #pragma omp parallel for schedule(static) if (n * c > PARTS_SERIAL)
     for (size_t i = 0; i < n; i++) {
-        const real *row = x + i * c;
+        const elem *row = elems_in(x) + i * c;
         mean[i] = sum_row(row, c) / (real)c;
         rstd[i] = 1 / real_sqrt(sum_square_row(row, mean[i], c) / (real)c + eps);
-        layernorm_row(out + i * c, row, weight, bias, mean[i], rstd[i], c);
+        layernorm_row(elems(out) + i * c, row, elems_in(weight), elems_in(bias), mean[i], rstd[i], c);
     }
 }
 
 /* With y = (x - mean) * rstd and g = dout * weight: dx = rstd * (g - mean(g) - y * mean(g y)). */
-static void layernorm_dx_row(real *restrict dx, const real *dout, const real *x, const real *weight,
+static void layernorm_dx_row(elem *restrict dx, const elem *dout, const elem *x, const elem *weight,
                              real mean, real rstd, size_t c)
 {
     real g_sum = 0, gy_sum = 0;
 #pragma omp simd reduction(+ : g_sum, gy_sum)
     for (size_t j = 0; j < c; j++) {
-        real g = dout[j] * weight[j];
+        real g = elem_load(dout[j]) * elem_load(weight[j]);
         g_sum += g;
-        gy_sum += g * (x[j] - mean) * rstd;
+        gy_sum += g * (elem_load(x[j]) - mean) * rstd;
     }
     real g_mean = g_sum / (real)c, gy_mean = gy_sum / (real)c;
-    for (size_t j = 0; j < c; j++)
-        dx[j] += rstd * (dout[j] * weight[j] - g_mean - (x[j] - mean) * rstd * gy_mean);
+    for (size_t j = 0; j < c; j++) {
+        real y = (elem_load(x[j]) - mean) * rstd, g = elem_load(dout[j]) * elem_load(weight[j]);
+        dx[j] = elem_store(elem_load(dx[j]) + rstd * (g - g_mean - y * gy_mean));
+    }
 }
 
 /* dweight, dbias (width) += for `width` <= PARTS_COLUMNS columns; mean and dbias are NULL for RMSNorm */
-static void norm_columns(real *dweight, real *dbias, const real *dout, const real *x, const real *mean,
+static void norm_columns(real *dweight, real *dbias, const elem *dout, const elem *x, const real *mean,
                          const real *rstd, size_t n, size_t c, size_t width)
 {
     real weight_sum[PARTS_COLUMNS] = {0}, bias_sum[PARTS_COLUMNS] = {0};
@@ -66,8 +69,9 @@ static void norm_columns(real *dweight, real *dbias, const real *dout, const rea
         real center = mean ? mean[i] : 0;
 #pragma omp simd
         for (size_t j = 0; j < width; j++) {
-            weight_sum[j] += dout[i * c + j] * (x[i * c + j] - center) * rstd[i];
-            bias_sum[j] += dout[i * c + j];
+            real d = elem_load(dout[i * c + j]);
+            weight_sum[j] += d * (elem_load(x[i * c + j]) - center) * rstd[i];
+            bias_sum[j] += d;
         }
     }
     for (size_t j = 0; j < width; j++) {
@@ -77,7 +81,7 @@ static void norm_columns(real *dweight, real *dbias, const real *dout, const rea
     }
 }
 
-static void norm_weights(real *dweight, real *dbias, const real *dout, const real *x, const real *mean,
+static void norm_weights(real *dweight, real *dbias, const elem *dout, const elem *x, const real *mean,
                          const real *rstd, size_t n, size_t c)
 {
 #pragma omp parallel for schedule(static) if (n * c > PARTS_SERIAL)
@@ -86,49 +90,62 @@ static void norm_weights(real *dweight, real *dbias, const real *dout, const rea
                      c - j < PARTS_COLUMNS ? c - j : PARTS_COLUMNS);
 }
 
-void kernel_layernorm_backward(real *dx, real *dweight, real *dbias, const real *dout, const real *x,
-                               const real *weight, const real *mean, const real *rstd, size_t n, size_t c)
+static void layernorm_backward(act *dx, real *dweight, real *dbias, const act *dout, const act *x,
+                               const act *weight, const real *mean, const real *rstd, size_t n, size_t c)
 {
-    norm_weights(dweight, dbias, dout, x, mean, rstd, n, c);
+    norm_weights(dweight, dbias, elems_in(dout), elems_in(x), mean, rstd, n, c);
 #pragma omp parallel for schedule(static) if (n * c > PARTS_SERIAL)
     for (size_t i = 0; i < n; i++)
-        layernorm_dx_row(dx + i * c, dout + i * c, x + i * c, weight, mean[i], rstd[i], c);
+        layernorm_dx_row(elems(dx) + i * c, elems_in(dout) + i * c, elems_in(x) + i * c, elems_in(weight),
+                         mean[i], rstd[i], c);
 }
 
-static void rmsnorm_row(real *restrict out, const real *x, const real *weight, real rstd, size_t c)
+static void rmsnorm_row(elem *restrict out, const elem *x, const elem *weight, real rstd, size_t c)
 {
     for (size_t j = 0; j < c; j++)
-        out[j] = x[j] * rstd * weight[j];
+        out[j] = elem_store(elem_load(x[j]) * rstd * elem_load(weight[j]));
 }
 
-void kernel_rmsnorm_forward(real *out, real *rstd, const real *x, const real *weight, real eps, size_t n,
+static void rmsnorm_forward(act *out, real *rstd, const act *x, const act *weight, real eps, size_t n,
                             size_t c)
 {
 #pragma omp parallel for schedule(static) if (n * c > PARTS_SERIAL)
     for (size_t i = 0; i < n; i++) {
-        rstd[i] = 1 / real_sqrt(sum_square_row(x + i * c, 0, c) / (real)c + eps);
-        rmsnorm_row(out + i * c, x + i * c, weight, rstd[i], c);
+        const elem *row = elems_in(x) + i * c;
+        rstd[i] = 1 / real_sqrt(sum_square_row(row, 0, c) / (real)c + eps);
+        rmsnorm_row(elems(out) + i * c, row, elems_in(weight), rstd[i], c);
     }
 }
 
 /* With y = x * rstd and g = dout * weight: dx = rstd * (g - y * mean(g y)). */
-static void rmsnorm_dx_row(real *restrict dx, const real *dout, const real *x, const real *weight, real rstd,
+static void rmsnorm_dx_row(elem *restrict dx, const elem *dout, const elem *x, const elem *weight, real rstd,
                            size_t c)
 {
     real gy_sum = 0;
 #pragma omp simd reduction(+ : gy_sum)
     for (size_t j = 0; j < c; j++)
-        gy_sum += dout[j] * weight[j] * x[j] * rstd;
+        gy_sum += elem_load(dout[j]) * elem_load(weight[j]) * elem_load(x[j]) * rstd;
     real gy_mean = gy_sum / (real)c;
-    for (size_t j = 0; j < c; j++)
-        dx[j] += rstd * (dout[j] * weight[j] - x[j] * rstd * gy_mean);
+    for (size_t j = 0; j < c; j++) {
+        real y = elem_load(x[j]) * rstd, g = elem_load(dout[j]) * elem_load(weight[j]);
+        dx[j] = elem_store(elem_load(dx[j]) + rstd * (g - y * gy_mean));
+    }
 }
 
-void kernel_rmsnorm_backward(real *dx, real *dweight, const real *dout, const real *x, const real *weight,
+static void rmsnorm_backward(act *dx, real *dweight, const act *dout, const act *x, const act *weight,
                              const real *rstd, size_t n, size_t c)
 {
-    norm_weights(dweight, NULL, dout, x, NULL, rstd, n, c);
+    norm_weights(dweight, NULL, elems_in(dout), elems_in(x), NULL, rstd, n, c);
 #pragma omp parallel for schedule(static) if (n * c > PARTS_SERIAL)
     for (size_t i = 0; i < n; i++)
-        rmsnorm_dx_row(dx + i * c, dout + i * c, x + i * c, weight, rstd[i], c);
+        rmsnorm_dx_row(elems(dx) + i * c, elems_in(dout) + i * c, elems_in(x) + i * c, elems_in(weight),
+                       rstd[i], c);
+}
+
+void FILL(norm)(struct kernels *table)
+{
+    table->layernorm_forward = layernorm_forward;
+    table->layernorm_backward = layernorm_backward;
+    table->rmsnorm_forward = rmsnorm_forward;
+    table->rmsnorm_backward = rmsnorm_backward;
 }

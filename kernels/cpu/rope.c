@@ -1,41 +1,34 @@
 /* rope: rotary positions. A rotation's inverse is its transpose, so the backward pass turns the gradients back. */
-#include <math.h>
-
+#include "kernels/cpu/elem.h"
+#include "kernels/cpu/fill.h"
 #include "kernels/cpu/parts.h"
-#include "kernels/kernels.h"
-
-void kernel_rope_tables(real *cosine, real *sine, double theta, size_t t, size_t size)
-{
-    for (size_t position = 0; position < t; position++) {
-        for (size_t i = 0; i < size / 2; i++) {
-            double angle = (double)position * pow(theta, -2.0 * (double)i / (double)size);
-            cosine[position * (size / 2) + i] = (real)cos(angle);
-            sine[position * (size / 2) + i] = (real)sin(angle);
-        }
-    }
-}
 
 /* low, high (half): the two halves of one head */
-static void turn(real *restrict low, real *restrict high, const real *cosine, const real *sine, real sign,
+static void turn(elem *restrict low, elem *restrict high, const real *cosine, const real *sine, real sign,
                  size_t half)
 {
     for (size_t i = 0; i < half; i++) {
-        real a = low[i], b = high[i];
-        low[i] = a * cosine[i] - sign * b * sine[i];
-        high[i] = b * cosine[i] + sign * a * sine[i];
+        real a = elem_load(low[i]), b = elem_load(high[i]);
+        low[i] = elem_store(a * cosine[i] - sign * b * sine[i]);
+        high[i] = elem_store(b * cosine[i] + sign * a * sine[i]);
     }
 }
 
-void kernel_rope(real *x, const real *cosine, const real *sine, bool back, size_t count,
-                 const struct kernel_heads *shape)
+static void rope(act *x, const real *cosine, const real *sine, const int32_t *positions, bool back,
+                 size_t count, size_t size, size_t stride, size_t n)
 {
-    size_t n = shape->batch * shape->context, half = shape->size / 2;
+    size_t half = size / 2;
 #pragma omp parallel for schedule(static) if (n * count * half > PARTS_SERIAL)
     for (size_t i = 0; i < n; i++) {
-        size_t row = i % shape->context * half;
+        size_t row = (size_t)positions[i] * half;
         for (size_t h = 0; h < count; h++) {
-            real *head = x + i * shape->stride + h * shape->size;
+            elem *head = elems(x) + i * stride + h * size;
             turn(head, head + half, cosine + row, sine + row, back ? -1 : 1, half);
         }
     }
+}
+
+void FILL(rope)(struct kernels *table)
+{
+    table->rope = rope;
 }

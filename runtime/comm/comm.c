@@ -193,6 +193,14 @@ static bool to_self(const struct comm_request *q)
     return (q->call.op == OP_SEND || q->call.op == OP_RECEIVE) && q->call.peer == q->group->rank;
 }
 
+bool comm_done(struct comm_request *request)
+{
+    if (!request || rounds_finished(request))
+        return true;
+    rounds_progress(request->group->comm);
+    return rounds_finished(request);
+}
+
 void comm_wait(struct comm_request *request)
 {
     if (!request)

@@ -87,6 +87,8 @@ struct comm_request *comm_receive_start(struct comm_group *group, void *data, si
 
 /* Waits until it is done and frees it; NULL is done already. */
 void comm_wait(struct comm_request *request);
+/* Moves what is under way; true when the request is finished, so that comm_wait returns at once. */
+bool comm_done(struct comm_request *request);
 /* Moves everything that is under way as far as it goes now; cheap when nothing is. True when nothing is left. */
 bool comm_progress(struct comm *comm);
 

@@ -1,7 +1,10 @@
-/* model: the life of a model and the way through it: embedding, layers, last norm, logits, loss, and back.
+/* model: the life of a model, and the way through a chunk of it: embedding, layers, head, and back.
  *
- * All activations lie in one arena, cut once in model_new. The forward pass keeps what the backward pass needs; logits become their
- * own gradient in place, which is why each backward pass needs a forward pass before it. */
+ * All activations are allocated once in model_new: for each slot what a micro-batch keeps, and scratch that every pass writes anew. Where
+ * recomputation is on, the fields of a layer that are not kept point to one set shared by all layers, and the backward pass fills them again
+ * with the very functions of the forward pass, so that the bits are the same. */
+#include "runtime/model/model.h"
+
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,65 +13,55 @@
 #include "common/mem.h"
 #include "runtime/model/model_private.h"
 
-static bool gpt2(const struct model *m)
+/* ---- memory ---- */
+
+void *model_alloc(struct model *m, size_t bytes)
 {
-    return m->config.arch == ARCH_GPT2;
+    void *block = m->k->alloc(bytes);
+    if (!block) {
+        m->short_of += bytes;
+        return NULL;
+    }
+    m->blocks = mem_grow(m->blocks, m->n_blocks + 1, sizeof *m->blocks);
+    m->blocks[m->n_blocks++] = block;
+    m->bytes += bytes;
+    return block;
 }
 
-/* The next `count` elements of the arena, or NULL while only counting (arena NULL). */
-static real *take(const real *arena, size_t *used, size_t count)
+act *model_alloc_act(struct model *m, size_t count)
 {
-    size_t at = *used;
-    *used += (count + 15) / 16 * 16;
-    return arena ? (real *)arena + at : NULL;
+    return model_alloc(m, count * m->k->act_size);
 }
 
-static void cut_layer(struct model *m, struct model_layer *a, size_t *used)
+real *model_alloc_real(struct model *m, size_t count)
 {
-    size_t nc = m->n * m->hidden, nf = m->n * m->ffn;
-    a->in = take(m->arena, used, nc);
-    a->norm1 = take(m->arena, used, nc);
-    a->mean1 = take(m->arena, used, m->n);
-    a->rstd1 = take(m->arena, used, m->n);
-    a->qkv = take(m->arena, used, m->n * m->heads.stride);
-    a->attention = take(m->arena, used, nc);
-    a->lse = take(m->arena, used, m->n * m->heads.heads);
-    a->mid = take(m->arena, used, nc);
-    a->norm2 = take(m->arena, used, nc);
-    a->mean2 = take(m->arena, used, m->n);
-    a->rstd2 = take(m->arena, used, m->n);
-    a->wide = take(m->arena, used, nf);
-    a->up = gpt2(m) ? NULL : take(m->arena, used, nf);
-    a->act = take(m->arena, used, nf);
+    return model_alloc(m, count * sizeof(real));
 }
 
-static void cut_scratch(struct model *m, size_t *used)
-{
-    struct model_scratch *s = &m->scratch;
-    s->d = take(m->arena, used, m->n * m->hidden);
-    s->narrow = take(m->arena, used, m->n * m->hidden);
-    s->qkv = take(m->arena, used, m->n * m->heads.stride);
-    s->wide = take(m->arena, used, m->n * m->ffn);
-    s->up = gpt2(m) ? NULL : take(m->arena, used, m->n * m->ffn);
-}
+/* ---- checks ---- */
 
-/* Sets every pointer into the arena; returns the size of the arena in elements. */
-static size_t cut_arena(struct model *m)
+static int check_cuts(const struct model_request *r, struct err *err)
 {
-    size_t used = 0, half = gpt2(m) ? 0 : m->context * (m->heads.size / 2);
-    for (size_t l = 0; l < m->layers; l++)
-        cut_layer(m, &m->layer[l], &used);
-    cut_scratch(m, &used);
-    m->cosine = take(m->arena, &used, half);
-    m->sine = take(m->arena, &used, half);
-    m->out = take(m->arena, &used, m->n * m->hidden);
-    m->norm = take(m->arena, &used, m->n * m->hidden);
-    m->mean = take(m->arena, &used, m->n);
-    m->rstd = take(m->arena, &used, m->n);
-    m->logits = take(m->arena, &used, m->n * m->vocab_padded);
-    m->lse = take(m->arena, &used, m->n);
-    m->losses = take(m->arena, &used, m->n);
-    return used;
+    const struct job_model *c = r->config;
+    int64_t tp = r->mesh->size.tp, cp = r->mesh->size.cp;
+    if (c->heads % tp != 0 || c->kv_heads % tp != 0 || c->ffn % tp != 0)
+        return err_set(
+            err,
+            "model: heads %lld, kv_heads %lld and ffn %lld must be multiples of tp %lld; choose another tp",
+            (long long)c->heads, (long long)c->kv_heads, (long long)c->ffn, (long long)tp);
+    if (cp > 1 && r->context % (2 * (size_t)cp) != 0)
+        return err_set(
+            err, "model: sequences of %zu tokens cannot be cut into 2 x cp = %lld chunks; choose another cp",
+            r->context, (long long)2 * cp);
+    if (r->sequence && r->batch * r->context / (size_t)cp % (size_t)tp != 0)
+        return err_set(err,
+                       "model: %zu tokens of a micro-batch cannot be shared by tp %lld ranks; write "
+                       "parallel.sequence: false",
+                       r->batch * r->context / (size_t)cp, (long long)tp);
+    if (c->experts % r->mesh->size.ep != 0)
+        return err_set(err, "model: %lld experts cannot be shared by ep %d ranks", (long long)c->experts,
+                       r->mesh->size.ep);
+    return 0;
 }
 
 static int check_heads(const struct job_model *c, struct err *err)
@@ -81,6 +74,8 @@ static int check_heads(const struct job_model *c, struct err *err)
                        (long long)c->kv_heads);
     if (c->arch == ARCH_GPT2 && c->kv_heads != c->heads)
         return err_set(err, "model: gpt2 has no grouped-query heads: leave kv_heads out, or use arch: llama");
+    if (c->arch == ARCH_GPT2 && c->experts > 0)
+        return err_set(err, "model: gpt2 is dense; use arch: llama for experts");
     if (c->arch == ARCH_LLAMA && c->hidden / c->heads % 2 != 0)
         return err_set(err, "model: llama turns pairs within a head, but hidden/heads is %lld, an odd number",
                        (long long)(c->hidden / c->heads));
@@ -88,8 +83,9 @@ static int check_heads(const struct job_model *c, struct err *err)
 }
 
 /* Sizes that the matrix library cannot count, or that mean nothing, are refused. */
-static int check(const struct job_model *c, size_t batch, size_t context, struct err *err)
+static int check(const struct model_request *r, struct err *err)
 {
+    const struct job_model *c = r->config;
     const int64_t sizes[] = {c->layers, c->hidden, c->heads, c->kv_heads, c->ffn, c->vocab, c->context};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (sizes[i] < 1 || sizes[i] > INT_MAX / 4)
@@ -98,213 +94,447 @@ static int check(const struct job_model *c, size_t batch, size_t context, struct
                            "one of them is %lld",
                            INT_MAX / 4, (long long)sizes[i]);
     }
-    if (c->experts != 0)
-        return err_set(err, "model: experts %lld: this version trains dense models only; leave experts out",
-                       (long long)c->experts);
-    if (context < 1 || context > (size_t)c->context)
-        return err_set(err, "model: sequences of %zu tokens do not fit its context of %lld", context,
+    if (r->context < 1 || r->context > (size_t)c->context)
+        return err_set(err, "model: sequences of %zu tokens do not fit its context of %lld", r->context,
                        (long long)c->context);
-    if (batch < 1 || batch > INT_MAX / context)
-        return err_set(err, "model: a micro-batch of %zu sequences of %zu tokens: make it 1 to %zu", batch,
-                       context, INT_MAX / context);
-    return check_heads(c, err);
+    if (r->batch < 1 || r->batch > INT_MAX / r->context)
+        return err_set(err, "model: a micro-batch of %zu sequences of %zu tokens: make it 1 to %zu", r->batch,
+                       r->context, INT_MAX / r->context);
+    return check_heads(c, err) != 0 || check_cuts(r, err) != 0 ? -1 : 0;
 }
 
-static void set_sizes(struct model *m, const struct job_model *c, size_t batch, size_t context)
+/* ---- making ---- */
+
+static void set_sizes(struct model *m)
 {
-    size_t size = (size_t)(c->hidden / c->heads);
-    m->config = *c;
-    m->batch = batch;
-    m->context = context;
-    m->n = batch * context;
+    const struct job_model *c = &m->config;
+    size_t tp = (size_t)m->mesh->size.tp;
+    m->batch = m->r.batch;
+    m->tokens = m->r.context / (size_t)m->mesh->size.cp;
+    m->n = m->batch * m->tokens;
+    m->sequence = m->r.sequence && tp > 1;
+    m->rows = m->sequence ? m->n / tp : m->n;
     m->hidden = (size_t)c->hidden;
-    m->ffn = (size_t)c->ffn;
-    m->layers = (size_t)c->layers;
-    m->vocab = (size_t)c->vocab;
-    m->vocab_padded = model_vocab_padded(c);
-    m->heads = (struct kernel_heads){.batch = batch,
-                                     .context = context,
-                                     .heads = (size_t)c->heads,
-                                     .kv_heads = (size_t)c->kv_heads,
-                                     .size = size,
-                                     .stride = (size_t)(c->heads + 2 * c->kv_heads) * size};
+    m->ffn = (size_t)c->ffn / tp;
+    m->wide = model_gpt2(m) ? m->ffn : 2 * m->ffn;
+    m->vocab = m->layout->vocab;
+    m->heads = (size_t)c->heads / tp;
+    m->kv_heads = (size_t)c->kv_heads / tp;
+    m->size = (size_t)(c->hidden / c->heads);
+    m->queries = m->heads * m->size;
+    m->keys = m->kv_heads * m->size;
+    m->qkv = m->queries + 2 * m->keys;
+    for (size_t i = 0; i < m->layout->n_chunks; i++)
+        if (m->layout->chunks[i].count > m->max_layers)
+            m->max_layers = m->layout->chunks[i].count;
 }
 
-static int allocate(struct model *m, struct err *err)
+/* What full recomputation computes again, in any case. */
+static void alloc_inner(struct model *m, struct layer_acts *a)
 {
-    size_t arena = cut_arena(m);
-    m->tokens = mem_zero(m->n, sizeof *m->tokens);
-    m->targets = mem_zero(m->n, sizeof *m->targets);
-    m->parameters = kernel_alloc(m->layout.elements);
-    m->gradients = kernel_alloc(m->layout.elements);
-    m->arena = kernel_alloc(arena);
-    if (!m->parameters || !m->gradients || !m->arena)
-        return err_set(err,
-                       "model: no memory for %zu parameters with gradients and %zu activations (%.1f GiB): "
-                       "use a smaller "
-                       "batch.micro or model, or a node with more memory",
-                       m->layout.elements, arena,
-                       (double)(2 * m->layout.elements + arena) * sizeof(real) / (1 << 30));
-    cut_arena(m);
-    return 0;
+    size_t stream = m->rows * m->hidden;
+    bool keeps_means = model_gpt2(m);
+    a->mean1 = keeps_means ? model_alloc_real(m, m->rows) : NULL;
+    a->rstd1 = model_alloc_real(m, m->rows);
+    a->qkv = model_alloc_act(m, m->n * m->qkv);
+    a->mid = model_alloc_act(m, stream);
+    a->mean2 = keeps_means ? model_alloc_real(m, m->rows) : NULL;
+    a->rstd2 = model_alloc_real(m, m->rows);
+    if (m->config.experts > 0)
+        a->moe = moe_acts_new(m);
+    else
+        a->wide = model_alloc_act(m, m->n * m->wide);
 }
 
-struct model *model_new(const struct job_model *config, size_t batch, size_t context, struct err *err)
+/* What selective recomputation computes again. */
+static void alloc_cheap(struct model *m, struct layer_acts *a)
 {
-    if (check(config, batch, context, err) != 0 || kernel_open(err) != 0)
+    size_t stream = m->rows * m->hidden;
+    a->norm1 = model_alloc_act(m, stream);
+    a->attention = model_alloc_act(m, m->n * m->queries);
+    a->lse = model_alloc_real(m, m->n * m->heads);
+    a->norm2 = model_alloc_act(m, stream);
+    if (m->config.experts == 0)
+        a->active = model_alloc_act(m, m->n * m->ffn);
+}
+
+static void alloc_layer(struct model *m, struct layer_acts *a)
+{
+    *a = m->shared;
+    a->in = model_alloc_act(m, m->rows * m->hidden);
+    if (m->r.recompute != RECOMPUTE_FULL)
+        alloc_inner(m, a);
+    if (m->r.recompute == RECOMPUTE_NONE)
+        alloc_cheap(m, a);
+}
+
+static void alloc_grads(struct model *m, struct layer_grads *g)
+{
+    size_t stream = m->rows * m->hidden;
+    g->dout = model_alloc_act(m, stream);
+    g->dmid = model_alloc_act(m, stream);
+    g->dqkv = model_alloc_act(m, m->n * m->qkv);
+    if (m->config.experts == 0)
+        g->dwide = model_alloc_act(m, m->n * m->wide);
+}
+
+static bool ends_here(const struct model *m)
+{
+    for (size_t i = 0; i < m->layout->n_chunks; i++)
+        if (m->layout->chunks[i].ends)
+            return true;
+    return false;
+}
+
+static void alloc_slot(struct model *m, struct slot *s)
+{
+    s->layers = mem_zero(m->max_layers, sizeof *s->layers);
+    s->grads = mem_zero(m->max_layers, sizeof *s->grads);
+    for (size_t i = 0; i < m->max_layers; i++) {
+        alloc_layer(m, &s->layers[i]);
+        s->grads[i] = m->grads;
+        if (m->r.split_weights)
+            alloc_grads(m, &s->grads[i]);
+    }
+    s->tokens = model_alloc(m, m->n * sizeof *s->tokens);
+    s->targets = model_alloc(m, m->n * sizeof *s->targets);
+    s->rows = model_alloc(m, m->n * sizeof *s->rows);
+    s->row_starts = model_alloc(m, m->batch * sizeof *s->row_starts);
+    if (!ends_here(m))
+        return;
+    s->out = model_alloc_act(m, m->rows * m->hidden);
+    s->mean = model_alloc_real(m, m->rows);
+    s->rstd = model_alloc_real(m, m->rows);
+    s->dnorm = model_alloc_act(m, m->rows * m->hidden);
+}
+
+static bool wide_numbers(const struct model *m)
+{
+    return m->k->act_size == sizeof(real);
+}
+
+static void alloc_ring(struct model *m)
+{
+    for (int i = 0; i < 2; i++) {
+        m->s.kv[i] = model_alloc_act(m, m->n * 2 * m->keys);
+        m->s.dkv[i] = model_alloc_real(m, m->n * 2 * m->keys);
+    }
+}
+
+static void alloc_scratch(struct model *m)
+{
+    struct scratch *s = &m->s;
+    size_t tp = (size_t)m->mesh->size.tp;
+    s->full = model_alloc_act(m, m->n * m->hidden);
+    s->partial = model_alloc_act(m, m->n * m->hidden);
+    s->narrow = model_alloc_act(m, m->rows * m->hidden);
+    s->queries = model_alloc_act(m, m->n * m->queries);
+    if (m->config.experts == 0)
+        s->active = model_alloc_act(m, m->n * m->ffn);
+    else
+        moe_scratch_new(m);
+    if (!wide_numbers(m)) {
+        s->out = model_alloc_real(m, m->n * m->queries);
+        s->dqkv = model_alloc_real(m, m->n * m->qkv);
+    }
+    if (m->mesh->size.cp > 1)
+        alloc_ring(m);
+    if (!ends_here(m))
+        return;
+    s->logits = model_alloc_real(m, head_piece(m) * m->vocab);
+    s->statistics = model_alloc_real(m, 2 * (tp + 1) * head_piece(m));
+    s->losses = model_alloc_real(m, 2 * head_piece(m));
+    s->head = model_alloc_act(m, m->n * m->hidden);
+    s->dhead = model_alloc_act(m, m->n * m->hidden);
+}
+
+/* Local token i is at position first + i of its chunk; chunks r and 2 CP - 1 - r. */
+static void set_positions(struct model *m)
+{
+    size_t cp = (size_t)m->mesh->size.cp, r = (size_t)m->mesh->cp, half = m->tokens / 2;
+    m->host_positions = mem_zero(m->tokens, sizeof *m->host_positions);
+    for (size_t i = 0; i < m->tokens; i++) {
+        size_t at = cp == 1 ? i : i < half ? r * half + i : (2 * cp - 1 - r) * half + i - half;
+        m->host_positions[i] = (int32_t)at;
+    }
+    for (size_t b = 0; b < m->batch; b++)
+        m->k->from_host(m->positions + b * m->tokens, m->host_positions,
+                        m->tokens * sizeof *m->host_positions);
+}
+
+static void set_rope(struct model *m)
+{
+    size_t count = m->r.context * (m->size / 2);
+    real *host = mem_zero(2 * count, sizeof *host);
+    kernel_rope_tables(host, host + count, m->config.rope_theta, m->r.context, m->size);
+    m->k->from_host(m->cosine, host, count * sizeof *host);
+    m->k->from_host(m->sine, host + count, count * sizeof *host);
+    free(host);
+}
+
+static void allocate(struct model *m)
+{
+    if (m->r.recompute == RECOMPUTE_FULL)
+        alloc_inner(m, &m->shared);
+    if (m->r.recompute != RECOMPUTE_NONE)
+        alloc_cheap(m, &m->shared);
+    if (!m->r.split_weights)
+        alloc_grads(m, &m->grads);
+    for (int i = 0; i < m->r.slots; i++)
+        alloc_slot(m, &m->slots[i]);
+    alloc_scratch(m);
+    m->positions = model_alloc(m, m->n * sizeof *m->positions);
+    if (!model_gpt2(m)) {
+        m->cosine = model_alloc_real(m, m->r.context * (m->size / 2));
+        m->sine = model_alloc_real(m, m->r.context * (m->size / 2));
+    }
+}
+
+struct model *model_new(const struct model_request *request, struct err *err)
+{
+    if (check(request, err) != 0)
         return NULL;
     struct model *m = mem_zero(1, sizeof *m);
-    set_sizes(m, config, batch, context);
-    model_layout_make(&m->layout, config);
-    m->layer = mem_zero(m->layers, sizeof *m->layer);
-    if (allocate(m, err) != 0) {
+    m->r = *request;
+    m->config = *request->config;
+    m->k = request->kernels;
+    m->mesh = request->mesh;
+    m->layout = request->layout;
+    m->slots = mem_zero((size_t)request->slots, sizeof *m->slots);
+    set_sizes(m);
+    allocate(m);
+    if (m->short_of > 0) {
+        err_set(err,
+                "model: no memory for the activations of micro-batches of %zu sequences (%.2f GiB and more): "
+                "use a "
+                "smaller batch.micro, recompute: full, more tp, cp or pp, or nodes with more memory",
+                m->batch, (double)(m->bytes + m->short_of) / (1 << 30));
         model_free(m);
         return NULL;
     }
-    if (!gpt2(m))
-        kernel_rope_tables(m->cosine, m->sine, MODEL_ROPE_THETA, context, m->heads.size);
+    set_positions(m);
+    if (!model_gpt2(m))
+        set_rope(m);
     return m;
+}
+
+static void free_layers(struct model *m, struct slot *s)
+{
+    for (size_t i = 0; s->layers && i < m->max_layers; i++)
+        if (s->layers[i].moe != m->shared.moe)
+            moe_acts_free(m, s->layers[i].moe);
+    free(s->layers);
+    free(s->grads);
 }
 
 void model_free(struct model *model)
 {
     if (!model)
         return;
-    model_layout_free(&model->layout);
-    kernel_free(model->parameters);
-    kernel_free(model->gradients);
-    kernel_free(model->arena);
-    free(model->layer);
-    free(model->tokens);
-    free(model->targets);
+    for (int i = 0; i < model->r.slots; i++)
+        free_layers(model, &model->slots[i]);
+    moe_acts_free(model, model->shared.moe);
+    moe_scratch_free(model);
+    for (size_t i = 0; i < model->n_blocks; i++)
+        model->k->free(model->blocks[i]);
+    free(model->blocks);
+    free(model->slots);
+    free(model->host_positions);
     free(model);
 }
 
-size_t model_parameter_count(const struct model *model)
+size_t model_boundary(const struct model *model)
 {
-    return model->layout.elements;
+    return model->rows * model->hidden;
 }
 
-real *model_parameters(struct model *model)
+size_t model_activation_bytes(const struct model *model)
 {
-    return model->parameters;
+    return model->bytes;
 }
 
-real *model_gradients(struct model *model)
+const int32_t *model_positions(const struct model *model)
 {
-    return model->gradients;
+    return model->host_positions;
 }
 
-const struct model_tensor *model_tensors(const struct model *model, size_t *count)
+act *model_input(const struct model *model, int slot, size_t chunk)
 {
-    *count = model->layout.count;
-    return model->layout.tensors;
+    (void)chunk;
+    return model->slots[slot].layers[0].in;
 }
 
-void model_zero_gradients(struct model *model)
+/* ---- passes ---- */
+
+static struct layer layer_at(const struct model *m, const struct model_batch *b, size_t i)
 {
-    kernel_zero(model->gradients, model->layout.elements);
+    const struct slot *slot = &m->slots[b->slot];
+    size_t l = m->layout->chunks[b->chunk].first + i;
+    return (struct layer){.l = l,
+                          .unit = model_unit_of(m, UNIT_LAYER, l),
+                          .experts = m->config.experts > 0 ? model_unit_of(m, UNIT_EXPERTS, l) : LAYOUT_NONE,
+                          .a = &slot->layers[i],
+                          .g = &slot->grads[i],
+                          .b = b,
+                          .slot = slot};
 }
 
-/* Tensor numbers of what follows the last layer. */
-static size_t tail(const struct model *m, size_t which)
+static void need_layer(const struct model *m, const struct layer *y, bool gradients)
 {
-    return gpt2(m) ? GPT2_LAYER + m->layers * GPT2_PER_LAYER + which
-                   : LLAMA_LAYER + m->layers * LLAMA_PER_LAYER + which;
+    model_need(m, y->unit, gradients);
+    if (y->experts != LAYOUT_NONE)
+        model_need(m, y->experts, gradients);
 }
 
-/* GPT-2's logits come from the transposed token table. */
-static size_t head(const struct model *m)
+/* Layer i of the chunk will come next, if there is one. */
+static void ahead_layer(const struct model *m, const struct model_batch *b, size_t i)
 {
-    return gpt2(m) ? GPT2_WTE : tail(m, LLAMA_HEAD);
+    if (i >= m->layout->chunks[b->chunk].count) /* also below 0 */
+        return;
+    struct layer y = layer_at(m, b, i);
+    m->r.hooks.ahead(m->r.hooks.owner, y.unit);
+    if (y.experts != LAYOUT_NONE)
+        m->r.hooks.ahead(m->r.hooks.owner, y.experts);
 }
 
-static void norm_forward(struct model *m)
+static void done_layer(const struct model *m, const struct layer *y, bool gradients)
 {
-    if (gpt2(m))
-        kernel_layernorm_forward(m->norm, m->mean, m->rstd, m->out,
-                                 model_parameter(m, tail(m, GPT2_LNF_WEIGHT)),
-                                 model_parameter(m, tail(m, GPT2_LNF_BIAS)), MODEL_NORM_EPS, m->n, m->hidden);
-    else
-        kernel_rmsnorm_forward(m->norm, m->rstd, m->out, model_parameter(m, tail(m, LLAMA_NORM)),
-                               MODEL_NORM_EPS, m->n, m->hidden);
+    if (gradients && y->experts != LAYOUT_NONE)
+        model_gradients_in(m, y->experts);
+    if (gradients)
+        model_gradients_in(m, y->unit);
+    if (y->experts != LAYOUT_NONE)
+        model_done(m, y->experts);
+    model_done(m, y->unit);
+    model_idle(m);
 }
 
-/* scratch.d = d(out), from scratch.narrow = d(norm) */
-static void norm_backward(struct model *m)
+/* What the pass is about, as kernels see it. */
+static void load_batch(const struct model *m, const struct model_batch *b)
 {
-    struct model_scratch *s = &m->scratch;
-    kernel_zero(s->d, m->n * m->hidden);
-    if (gpt2(m))
-        kernel_layernorm_backward(s->d, model_gradient(m, tail(m, GPT2_LNF_WEIGHT)),
-                                  model_gradient(m, tail(m, GPT2_LNF_BIAS)), s->narrow, m->out,
-                                  model_parameter(m, tail(m, GPT2_LNF_WEIGHT)), m->mean, m->rstd, m->n,
-                                  m->hidden);
-    else
-        kernel_rmsnorm_backward(s->d, model_gradient(m, tail(m, LLAMA_NORM)), s->narrow, m->out,
-                                model_parameter(m, tail(m, LLAMA_NORM)), m->rstd, m->n, m->hidden);
+    const struct slot *s = &m->slots[b->slot];
+    const struct layout_chunk *c = &m->layout->chunks[b->chunk];
+    if (c->begins)
+        m->k->from_host(s->tokens, b->tokens, m->n * sizeof *b->tokens);
+    if (c->ends)
+        m->k->from_host(s->targets, b->targets, m->n * sizeof *b->targets);
+    if (m->config.dropout <= 0 || !b->train)
+        return;
+    uint64_t *rows = mem_zero(m->n + m->batch, sizeof *rows);
+    for (size_t i = 0; i < m->n; i++)
+        rows[i] =
+            (b->first_sample + i / m->tokens) * m->r.context + (uint64_t)m->host_positions[i % m->tokens];
+    for (size_t i = 0; i < m->batch; i++)
+        rows[m->n + i] = (b->first_sample + i) * m->r.context;
+    m->k->from_host(s->rows, rows, m->n * sizeof *rows);
+    m->k->from_host(s->row_starts, rows + m->n, m->batch * sizeof *rows);
+    free(rows);
 }
 
-static bool tokens_fit(const struct model *m, const int32_t *tokens, const int32_t *targets)
+static bool tokens_fit(const struct model *m, const struct model_batch *b)
 {
+    const struct layout_chunk *c = &m->layout->chunks[b->chunk];
     int64_t vocab = m->config.vocab;
-    for (size_t i = 0; i < m->n; i++) {
-        if (tokens[i] < 0 || tokens[i] >= vocab || targets[i] >= vocab)
+    for (size_t i = 0; c->begins && i < m->n; i++)
+        if (b->tokens[i] < 0 || b->tokens[i] >= vocab)
             return false;
-    }
+    for (size_t i = 0; c->ends && i < m->n; i++)
+        if (b->targets[i] >= vocab)
+            return false;
     return true;
 }
 
-static struct model_linear head_linear(const struct model *m)
+static double layers_forward(struct model *m, const struct model_batch *b, act *out)
 {
-    return (struct model_linear){head(m), MODEL_NONE, m->hidden, m->vocab_padded, false};
-}
-
-double model_forward(struct model *model, const int32_t *tokens, const int32_t *targets)
-{
-    struct model *m = model;
-    m->ready = tokens_fit(m, tokens, targets);
-    if (!m->ready)
-        return NAN;
-    memcpy(m->tokens, tokens, m->n * sizeof *tokens);
-    memcpy(m->targets, targets, m->n * sizeof *targets);
-    kernel_embedding_forward(m->layer[0].in, m->tokens, model_parameter(m, 0),
-                             gpt2(m) ? model_parameter(m, GPT2_WPE) : NULL, m->batch, m->context, m->hidden);
-    for (size_t l = 0; l < m->layers; l++) {
-        real *out = l + 1 < m->layers ? m->layer[l + 1].in : m->out;
-        (gpt2(m) ? model_gpt2_forward : model_llama_forward)(m, l, out);
+    const struct slot *s = &m->slots[b->slot];
+    size_t count = m->layout->chunks[b->chunk].count;
+    double router = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct layer y = layer_at(m, b, i);
+        act *to = i + 1 < count ? s->layers[i + 1].in : out;
+        need_layer(m, &y, false);
+        ahead_layer(m, b, i + 1);
+        attention_forward(m, &y);
+        if (y.experts != LAYOUT_NONE)
+            router += moe_forward(m, &y, to);
+        else
+            ffn_forward(m, &y, to);
+        done_layer(m, &y, false);
     }
-    norm_forward(m);
-    struct model_linear logits = head_linear(m);
-    model_linear_forward(m, &logits, m->norm, NULL, m->logits, m->vocab_padded);
-    return kernel_cross_entropy_forward(m->losses, m->lse, m->logits, m->targets, m->n, m->vocab,
-                                        m->vocab_padded);
+    return router;
 }
 
-void model_backward(struct model *model, real scale)
+struct model_loss model_forward(struct model *model, const struct model_batch *batch, act *out)
 {
     struct model *m = model;
-    if (!m->ready)
-        return;
-    m->ready = false;
-    struct model_linear logits = head_linear(m);
-    kernel_cross_entropy_backward(m->logits, m->lse, m->targets, scale, m->n, m->vocab, m->vocab_padded);
-    model_linear_backward(m, &logits, m->norm, m->logits, m->vocab_padded, false, m->scratch.narrow);
-    norm_backward(m);
-    for (size_t l = m->layers; l-- > 0;)
-        (gpt2(m) ? model_gpt2_backward : model_llama_backward)(m, l);
-    kernel_embedding_backward(model_gradient(m, 0), gpt2(m) ? model_gradient(m, GPT2_WPE) : NULL,
-                              m->scratch.d, m->tokens, m->batch, m->context, m->hidden);
+    const struct slot *s = &m->slots[batch->slot];
+    const struct layout_chunk *c = &m->layout->chunks[batch->chunk];
+    struct model_loss loss = {0, 0};
+    bool fit = tokens_fit(m, batch);
+    load_batch(m, batch);
+    if (c->begins)
+        embed_forward(m, batch, s, s->layers[0].in);
+    loss.router = layers_forward(m, batch, c->ends ? s->out : out);
+    if (c->ends)
+        loss.cross_entropy = head_loss(m, batch, s);
+    if (!fit)
+        loss.cross_entropy = NAN;
+    return loss;
 }
 
-double model_flops_per_token(const struct job_model *config, size_t context)
+/* Fills again what the forward pass did not keep. */
+static void recompute(struct model *m, const struct layer *y)
 {
-    struct model_layout layout;
-    size_t parameters = 0;
-    model_layout_make(&layout, config);
-    for (size_t i = 0; i < layout.count; i++)
-        parameters += layout.tensors[i].count;
-    model_layout_free(&layout);
-    return 6.0 * (double)parameters +
-           12.0 * (double)config->layers * (double)config->hidden * (double)context;
+    if (m->r.recompute == RECOMPUTE_FULL) {
+        attention_forward(m, y);
+        if (y->experts != LAYOUT_NONE)
+            (void)moe_forward(m, y, NULL); /* its loss was counted the first time */
+        else
+            ffn_forward(m, y, NULL);
+    } else if (m->r.recompute == RECOMPUTE_SELECTIVE) {
+        attention_recompute(m, y);
+        if (y->experts != LAYOUT_NONE)
+            moe_recompute(m, y);
+        else
+            ffn_recompute(m, y);
+    }
+}
+
+void model_backward(struct model *model, const struct model_batch *batch, act *d)
+{
+    struct model *m = model;
+    const struct slot *s = &m->slots[batch->slot];
+    const struct layout_chunk *c = &m->layout->chunks[batch->chunk];
+    if (c->ends)
+        head_backward(m, s, d);
+    for (size_t i = c->count; i-- > 0;) {
+        struct layer y = layer_at(m, batch, i);
+        need_layer(m, &y, true);
+        ahead_layer(m, batch, i - 1);
+        recompute(m, &y);
+        if (y.experts != LAYOUT_NONE)
+            moe_backward(m, &y, d);
+        else
+            ffn_backward(m, &y, d);
+        attention_backward(m, &y, d);
+        done_layer(m, &y, !m->r.split_weights);
+    }
+    if (c->begins)
+        embed_backward(m, batch, s, d);
+}
+
+void model_weights(struct model *model, const struct model_batch *batch)
+{
+    struct model *m = model;
+    for (size_t i = m->layout->chunks[batch->chunk].count; i-- > 0;) {
+        struct layer y = layer_at(m, batch, i);
+        need_layer(m, &y, true);
+        ahead_layer(m, batch, i - 1);
+        if (y.experts != LAYOUT_NONE)
+            moe_weights(m, &y);
+        else
+            ffn_weights(m, &y);
+        attention_weights(m, &y);
+        done_layer(m, &y, true);
+    }
 }

@@ -1,7 +1,12 @@
-/* model: GPT-2 and Llama with hand-written backward passes, over the functions of kernels/kernels.h.
+/* model: one rank's part of a GPT-2, Llama or mixture-of-experts transformer: its layers, its part of each matrix, its part of each
+ * sequence; forward and backward passes by hand, over kernels.h and comm.h.
  *
- * One replica of the model: parameters and gradients are two flat buffers of `real` cut into named tensors, in a fixed order that
- * depends only on the configuration. The caller owns optimizer state and communication; they work on the flat buffers. */
+ * The model computes; it does not own what it computes with. Weights and gradients belong to the caller (engine), who is asked for them
+ * unit by unit (layout.h) through hooks: that is where ZeRO gathers, frees and reduces. A pass works on one micro-batch in one slot, which
+ * keeps what the backward pass needs; as many slots as the schedule has micro-batches in flight.
+ *
+ * Letters: B sequences of a micro-batch, T tokens of a whole sequence; N = B * T/CP tokens that this rank works on; R = N, or N/TP under
+ * sequence parallelism: rows of the residual stream (C wide) between the blocks; token n of a sequence's part lies at row b * T/CP + n. */
 #ifndef BELAY_RUNTIME_MODEL_H
 #define BELAY_RUNTIME_MODEL_H
 
@@ -10,48 +15,103 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "kernels/real.h"
+#include "kernels/kernels.h"
+#include "runtime/comm/mesh.h"
+#include "runtime/model/layout.h"
 #include "schema/job.h"
 
 struct model;
 
-#define MODEL_TENSOR_DIMS 3
-struct model_tensor {
-    char name
-        [64]; /* Hugging Face style, e.g. "h.0.attn.c_attn.weight", "model.layers.0.self_attn.q_proj.weight" */
-    size_t shape[MODEL_TENSOR_DIMS];
-    size_t dims;
-    size_t offset, count; /* elements within the flat buffers */
-    bool decay;           /* weight decay applies (matrices, not norms, biases or position tables) */
+/* What the model asks of the owner of its numbers; `unit` counts in the layout. Every pass brackets its use of a unit by need and done. */
+struct model_hooks {
+    void *owner;
+    /* The unit's weights must be at units[].weights, and with `gradients` its gradients (or room that is 0) at units[].gradients. */
+    void (*need)(void *owner, size_t unit, bool gradients);
+    /* The unit will be needed next. */
+    void (*ahead)(void *owner, size_t unit);
+    void (*done)(void *owner, size_t unit);
+    /* This pass has added all that it adds to the gradients of the unit. Called before done. */
+    void (*gradients)(void *owner, size_t unit);
+    /* Called between pieces of work, for communication to move on. */
+    void (*idle)(void *owner);
 };
 
-/* Makes a model for micro-batches of `batch` sequences of `context` tokens. NULL with a sentence when memory is short. */
-struct model *model_new(const struct job_model *config, size_t batch, size_t context, struct err *err);
+/* Where a unit's numbers lie now; elements as the layout says. The owner writes it, the model reads it between need and done. */
+struct model_unit {
+    act *weights;
+    real *gradients;
+};
+
+struct model_request {
+    const struct job_model *config;
+    const struct mesh *mesh;       /* borrowed */
+    const struct kernels *kernels; /* borrowed */
+    const struct layout *layout;   /* borrowed */
+    struct model_unit *units;      /* borrowed: n_units of the layout */
+    struct model_hooks hooks;
+    size_t batch, context; /* B, T */
+    bool sequence;         /* sequence parallelism (has effect with TP > 1) */
+    enum job_recompute recompute;
+    bool
+        split_weights; /* zero-bubble: model_backward leaves the weight gradients of the layers to model_weights */
+    int slots;
+    uint64_t seed; /* of dropout */
+};
+
+/* NULL with a sentence when the sizes do not fit together or memory is short. */
+struct model *model_new(const struct model_request *request, struct err *err);
 void model_free(struct model *model);
 
-size_t model_parameter_count(const struct model *model); /* elements of the flat buffers, padding included */
-real *model_parameters(struct model *model);
-real *model_gradients(struct model *model);
-const struct model_tensor *model_tensors(const struct model *model, size_t *count);
+/* Elements (of act) of what passes from stage to stage: R * C. */
+size_t model_boundary(const struct model *model);
+/* Bytes held for activations, of all slots and scratch. */
+size_t model_activation_bytes(const struct model *model);
 
-/* Initialises all parameters as a pure function of (configuration, seed): N(0, 0.02), residual projections scaled by
- * 1/sqrt(2*layers) (GPT-2 paper, section 2.3), norms 1, biases 0. Tensor by tensor, so that it does not depend on threads or ranks. */
-void model_init(struct model *model, uint64_t seed);
+/* The tokens that this rank works on, of a whole sequence: local token i (0 .. T/CP-1) is at this position (zig-zag: rank r of CP holds chunks r and
+ * 2 CP - 1 - r of 2 CP, so that causal attention costs all ranks the same). */
+const int32_t *model_positions(const struct model *model);
 
-/* Sets all gradients to 0. */
-void model_zero_gradients(struct model *model);
+/* What a pass is about. */
+struct model_batch {
+    int slot;
+    size_t chunk;           /* of the layout */
+    const int32_t *tokens;  /* (B,T/CP), this rank's; needed where the chunk begins the model */
+    const int32_t *targets; /* (B,T/CP), < 0: not counted; needed where it ends it */
+    uint64_t first_sample;  /* global number of the first sequence: what dropout depends on */
+    uint64_t step;          /* likewise */
+    double
+        scale; /* of the loss: gradients are those of scale * sum of cross-entropies + aux_scale * sum over sequences of the router losses */
+    double aux_scale;
+    bool train; /* false: no dropout, nothing is kept for a backward pass */
+};
 
-/* tokens, targets (B,T) int32, targets < 0 are not counted. Returns the SUM of the cross-entropies (nats) over counted targets, in double.
- * A token outside of [0,vocab), or a target >= vocab, gives NaN; nothing is read out of bounds, and the model_backward that follows does
- * nothing. */
-double model_forward(struct model *model, const int32_t *tokens, const int32_t *targets);
+/* Sums over this rank's tokens (not over ranks): */
+struct model_loss {
+    double cross_entropy; /* nats, over counted targets; the same on all ranks of the TP group */
+    double
+        router; /* balance and z losses with their weights, summed over sequences and layers of this rank */
+};
 
-/* Adds d(scale * sum of cross-entropies)/d(parameter) to the gradients; once after each model_forward, whose
- * logits it uses up. */
-void model_backward(struct model *model, real scale);
+/* The input (R,C) of a chunk that does not begin the model: the caller puts there what the stage before sent. */
+act *model_input(const struct model *model, int slot, size_t chunk);
+/* One chunk forward. out (R,C) gets what the next stage needs; not used where the chunk ends the model: then the loss is computed, and when
+ * training the gradients of the head at once, so that logits are never kept. Tokens or targets outside of the vocabulary: loss NaN. */
+struct model_loss model_forward(struct model *model, const struct model_batch *batch, act *out);
+/* The same chunk backward, in place: d (R,C) goes from the gradient of the output to that of the input. Where the chunk ends the model d is only
+ * written. Adds to the gradients. With split_weights those of the layers' matrices and biases are left to model_weights. */
+void model_backward(struct model *model, const struct model_batch *batch, act *d);
+void model_weights(struct model *model, const struct model_batch *batch);
 
-/* Floating point operations of one training step per token (forward + backward), the PaLM count (arXiv 2204.02311, appendix B):
- * 6*N + 12*layers*hidden*context. */
+/* First value of element (row, column) of a tensor as a pure function of (seed, name, place in the whole tensor), so that it does not depend on
+ * the mesh: N(0, 0.02), residual projections scaled by 1/sqrt(2 layers) (GPT-2 paper, section 2.3), norms 1, biases 0. out (rows, columns) in host memory. */
+void model_init_tensor(const struct layout_tensor *tensor, const struct job_model *config, uint64_t seed,
+                       real *out);
+
+/* Model FLOPs of one training step per token (forward + backward), the PaLM count (arXiv 2204.02311, appendix B): 6 N + 12 layers hidden context, N the
+ * parameters that a token meets (top_k of the experts), the position table not counted; a table that is only looked up is not counted either. */
 double model_flops_per_token(const struct job_model *config, size_t context);
+/* Hardware FLOPs: the same and what recomputation adds (full: a third of it, i.e. one more forward pass; selective: the attention products). */
+double model_hardware_flops_per_token(const struct job_model *config, size_t context,
+                                      enum job_recompute recompute);
 
 #endif

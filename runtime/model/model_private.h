@@ -2,122 +2,195 @@
 #ifndef BELAY_RUNTIME_MODEL_PRIVATE_H
 #define BELAY_RUNTIME_MODEL_PRIVATE_H
 
-#include "kernels/kernels.h"
 #include "runtime/model/model.h"
 
-#define MODEL_NORM_EPS   1e-5    /* GPT-2 and Llama 2 */
-#define MODEL_ROPE_THETA 10000.0 /* Llama 1 and 2 */
-#define MODEL_INIT_STD   0.02
-/* The vocabulary is filled up to a multiple of this with rows that are always 0: whole vectors and cache lines in the largest product. */
-#define MODEL_VOCAB_MULTIPLE 64
-
-enum model_fill { FILL_NORMAL, FILL_RESIDUAL, FILL_ONE, FILL_ZERO };
-
-/* The tensors of a configuration, in their order in the flat buffers; each begins at a multiple of 16 elements. */
-struct model_layout {
-    struct model_tensor *tensors;
-    enum model_fill *fills;
-    size_t count;
-    size_t elements; /* of the flat buffers */
-};
-/* Never fails for a checked configuration. */
-void model_layout_make(struct model_layout *layout, const struct job_model *config);
-void model_layout_free(struct model_layout *layout);
-size_t model_vocab_padded(const struct job_model *config);
-
-/* What one layer's forward pass keeps for its backward pass. GPT-2 uses mean1, mean2; Llama uses up. */
-struct model_layer {
-    real *in;                    /* (N,C) residual stream */
-    real *norm1, *mean1, *rstd1; /* (N,C), (N), (N) */
-    real *qkv;                   /* (N, (heads + 2 kv_heads) * size) */
-    real *attention, *lse;       /* (N,C), (B,heads,T) */
-    real *mid;                   /* (N,C) residual stream after attention */
-    real *norm2, *mean2, *rstd2;
-    real *wide, *up, *act; /* (N,F): before the activation function, second input of SwiGLU, after it */
+/* What one layer's forward pass keeps for its backward pass. */
+struct layer_acts {
+    act *in;              /* (R,C) residual stream */
+    act *norm1;           /* (R,C) */
+    real *mean1, *rstd1;  /* (R); mean only for LayerNorm */
+    act *qkv;             /* (N, qkv) this rank's heads: queries, keys, values */
+    act *attention;       /* (N, queries) */
+    real *lse;            /* (B, heads, T/CP) */
+    act *mid;             /* (R,C) residual stream after attention */
+    act *norm2;           /* (R,C) */
+    real *mean2, *rstd2;  /* (R) */
+    act *wide;            /* (N, wide): before the activation function; Llama: gate and up */
+    act *active;          /* (N,F) after it */
+    struct moe_acts *moe; /* instead of wide and active, with experts */
 };
 
-/* Gradients of the same, for the layer at hand. */
-struct model_scratch {
-    real *d;      /* (N,C) residual stream */
-    real *narrow; /* (N,C) */
-    real *qkv;
-    real *wide, *up; /* (N,F) */
+/* Gradients that the weight pass needs, beside the above. */
+struct layer_grads {
+    act *dout;  /* (R,C) of what the second block adds to the stream (after dropout) */
+    act *dwide; /* (N, wide) */
+    act *dmid;  /* (R,C) of what attention adds */
+    act *dqkv;  /* (N, qkv) */
+};
+
+/* A micro-batch in flight in one chunk. */
+struct slot {
+    struct layer_acts *layers; /* as many as the largest chunk has */
+    struct layer_grads *grads; /* with split_weights one for each layer, else all the same */
+    act *out;                  /* (R,C) stream after the last layer, where the model ends */
+    real *mean, *rstd;         /* (R) of the last norm */
+    act *dnorm;                /* (R,C) gradient of the last norm's output */
+    int32_t *tokens, *targets; /* (N) backend memory */
+    uint64_t *rows;            /* (N) ids of tokens for dropout */
+    uint64_t *row_starts;      /* (B) ids of position 0 of each sequence */
+};
+
+struct scratch {
+    act *full;                 /* (N,C): gathered over TP */
+    act *partial;              /* (N,C): to be summed over TP */
+    act *narrow;               /* (R,C) */
+    act *queries;              /* (N, queries): gradient of attention's output */
+    act *active;               /* (N,F) */
+    real *out;                 /* (N, queries): attention before rounding; in fp32 not needed */
+    real *dqkv;                /* (N, qkv): sums of attention's gradients; in fp32 not needed */
+    real *logits;              /* (rows of a piece, vocab) */
+    real *statistics, *losses; /* (2 or 2 TP, N); (N) */
+    act *head;                 /* (N,C) gathered output of the last norm */
+    act *dhead;                /* (N,C) its gradient, partial over TP */
+    act *kv[2];                /* (N, 2 keys) for ring attention: being used, being received */
+    real *dkv[2];
 };
 
 struct model {
+    struct model_request r;
     struct job_model config;
-    size_t batch, context, n; /* B, T, N = B*T */
-    size_t hidden, ffn, layers, vocab, vocab_padded;
-    struct kernel_heads heads; /* of qkv */
-    struct model_layout layout;
-    real *parameters, *gradients;
-
-    real *arena;               /* everything below lies in it */
-    struct model_layer *layer; /* layers of them */
-    struct model_scratch scratch;
-    real *cosine, *sine;         /* (T, size/2), Llama */
-    real *out;                   /* (N,C) residual stream after the last layer */
-    real *norm, *mean, *rstd;    /* of it */
-    real *logits, *lse, *losses; /* (N, vocab_padded), (N), (N) */
-    int32_t *tokens, *targets;   /* (N), a copy for the backward pass */
-    bool ready;                  /* model_forward has run on good tokens, model_backward has not */
+    const struct kernels *k;
+    const struct mesh *mesh;
+    const struct layout *layout;
+    size_t batch, tokens, n, rows;   /* B, T/CP, N, R */
+    size_t hidden, ffn, wide, vocab; /* ffn, wide, vocab: of this rank */
+    size_t heads, kv_heads, size;    /* of this rank; size of one head */
+    size_t queries, keys, qkv;       /* heads*size, kv_heads*size, queries + 2 keys */
+    size_t max_layers;               /* of a chunk */
+    bool sequence;                   /* really: TP > 1 */
+    int32_t *positions;              /* (N) backend memory */
+    int32_t *host_positions;         /* (T/CP) */
+    real *cosine, *sine;             /* (T, size/2), Llama */
+    struct slot *slots;
+    struct scratch s;
+    struct moe_scratch *moe;
+    struct layer_acts shared; /* what is computed again */
+    struct layer_grads grads; /* when not split */
+    void **blocks;            /* everything allocated */
+    size_t n_blocks, bytes;
+    size_t short_of; /* bytes of the allocations that failed */
 };
 
-/* A layer's tensors follow each other: tensor `which` of layer `l`, in its architecture's enumeration. */
-real *model_parameter(const struct model *model, size_t tensor);
-real *model_gradient(const struct model *model, size_t tensor);
+static inline bool model_gpt2(const struct model *m)
+{
+    return m->config.arch == ARCH_GPT2;
+}
 
-/* A linear layer. Conv1D (GPT-2) stores its weight (in,out), others (out,in). bias: tensor number, or MODEL_NONE. */
-#define MODEL_NONE SIZE_MAX
-struct model_linear {
-    size_t weight, bias;
+/* Allocation that model_free undoes; NULL when memory is short. */
+void *model_alloc(struct model *m, size_t bytes);
+act *model_alloc_act(struct model *m, size_t count);
+real *model_alloc_real(struct model *m, size_t count);
+
+/* ---- numbers of a unit ---- */
+const act *model_weight(const struct model *m, size_t unit, const char *suffix);
+real *model_gradient(const struct model *m, size_t unit, const char *suffix);
+size_t model_unit_of(const struct model *m, enum layout_unit_kind kind, size_t layer);
+void model_need(const struct model *m, size_t unit, bool gradients);
+void model_gradients_in(const struct model *m, size_t unit);
+void model_done(const struct model *m, size_t unit);
+void model_idle(const struct model *m);
+
+/* ---- linear layers: weight stored (out, in) ---- */
+struct linear {
+    const act *weight;
+    const act *bias; /* or NULL */
     size_t in, out;
-    bool conv1d;
 };
-/* y (N,out; rows `stride` apart) = x (N,in) W + bias (+ add (N,out), which may be NULL; stride is then out). */
-void model_linear_forward(const struct model *model, const struct model_linear *linear, const real *x,
-                          const real *add, real *y, size_t stride);
-/* dW, dbias += ; dx (N,in) = or, when accumulate, +=. */
-void model_linear_backward(const struct model *model, const struct model_linear *linear, const real *x,
-                           const real *dy, size_t stride, bool accumulate, real *dx);
+/* y (n, out) = x (n, in) W^T + bias; accumulate: y += x W^T + bias */
+void linear_forward(const struct model *m, const struct linear *l, const act *x, size_t n, bool accumulate,
+                    act *y);
+/* dx (n, in) = dy (n, out) W, or += */
+void linear_backward(const struct model *m, const struct linear *l, const act *dy, size_t n, bool accumulate,
+                     act *dx);
+/* dweight (out, in) += dy^T x; dbias (out) += column sums of dy; either may be NULL */
+void linear_weights(const struct model *m, const struct linear *l, const act *x, const act *dy, size_t n,
+                    real *dweight, real *dbias);
 
-/* One layer of each architecture: in of `layer` -> out (N,C); and back, in place, scratch.d from d(out) to d(in). */
-void model_gpt2_forward(const struct model *model, size_t l, real *out);
-void model_gpt2_backward(const struct model *model, size_t l);
-void model_llama_forward(const struct model *model, size_t l, real *out);
-void model_llama_backward(const struct model *model, size_t l);
+/* ---- the residual stream and tensor parallelism ---- */
 
-/* Tensor numbers; a layer's begin at MODEL_*_LAYER + l * MODEL_*_PER_LAYER, the tail's after the last layer. */
-enum { GPT2_WTE, GPT2_WPE, GPT2_LAYER };
-enum {
-    GPT2_LN1_WEIGHT,
-    GPT2_LN1_BIAS,
-    GPT2_ATTN_WEIGHT,
-    GPT2_ATTN_BIAS,
-    GPT2_ATTN_PROJ_WEIGHT,
-    GPT2_ATTN_PROJ_BIAS,
-    GPT2_LN2_WEIGHT,
-    GPT2_LN2_BIAS,
-    GPT2_FC_WEIGHT,
-    GPT2_FC_BIAS,
-    GPT2_PROJ_WEIGHT,
-    GPT2_PROJ_BIAS,
-    GPT2_PER_LAYER
+/* x (R,C) of every TP rank together: (N,C); x itself without sequence parallelism, else `full`. */
+const act *stream_gather(const struct model *m, const act *x, act *full);
+/* The sum of partial (N,C) over TP, this rank's rows (R,C) of it: in `own` under sequence parallelism, else in `partial`; returns which. */
+act *stream_reduce(const struct model *m, act *partial, act *own);
+
+/* Where in a layer something is dropped. */
+enum place { PLACE_EMBEDDING, PLACE_ATTENTION, PLACE_FFN, PLACE_PROBABILITIES, PLACES };
+uint64_t dropout_key(const struct model *m, uint64_t step, size_t layer, enum place place);
+/* Of this rank's rows of the stream; rate 0 when nothing is dropped. */
+struct kernel_dropout stream_dropout(const struct model *m, const struct model_batch *b,
+                                     const struct slot *slot, size_t layer, enum place place);
+
+struct norm {
+    const act *weight, *bias; /* no bias: RMSNorm */
+    real *dweight, *dbias;
 };
-enum { GPT2_LNF_WEIGHT, GPT2_LNF_BIAS };
-enum { LLAMA_EMBED, LLAMA_LAYER };
-enum {
-    LLAMA_NORM1,
-    LLAMA_Q,
-    LLAMA_K,
-    LLAMA_V,
-    LLAMA_O,
-    LLAMA_NORM2,
-    LLAMA_GATE,
-    LLAMA_UP,
-    LLAMA_DOWN,
-    LLAMA_PER_LAYER
+struct norm norm_of(const struct model *m, size_t unit, const char *weight, const char *bias, bool gradients);
+void norm_forward(const struct model *m, const struct norm *norm, const act *x, act *out, real *mean,
+                  real *rstd);
+/* dx (R,C) += */
+void norm_backward(const struct model *m, const struct norm *norm, const act *dout, const act *x,
+                   const real *mean, const real *rstd, act *dx);
+
+/* ---- the blocks of layer `l` (of the whole model), which is number i of the chunk ---- */
+struct layer {
+    size_t l;
+    size_t unit, experts; /* of the layout; experts LAYOUT_NONE when dense */
+    struct layer_acts *a;
+    struct layer_grads *g;
+    const struct model_batch *b;
+    const struct slot *slot;
 };
-enum { LLAMA_NORM, LLAMA_HEAD };
+void attention_forward(struct model *m, const struct layer *y);          /* in -> mid */
+void attention_recompute(struct model *m, const struct layer *y);        /* norm1, attention, lse again */
+void attention_backward(struct model *m, const struct layer *y, act *d); /* d: of mid -> of in */
+void attention_weights(struct model *m, const struct layer *y);
+void ffn_forward(struct model *m, const struct layer *y,
+                 act *out);                                 /* mid -> out; out NULL: only what is kept */
+void ffn_recompute(struct model *m, const struct layer *y); /* norm2, active */
+void ffn_backward(struct model *m, const struct layer *y, act *d);
+void ffn_weights(struct model *m, const struct layer *y);
+double moe_forward(struct model *m, const struct layer *y, act *out); /* returns the router losses */
+void moe_backward(struct model *m, const struct layer *y, act *d);
+void moe_weights(struct model *m, const struct layer *y);
+void moe_recompute(struct model *m, const struct layer *y);
+void moe_scratch_new(struct model *m);
+void moe_scratch_free(const struct model *m);
+struct moe_acts *moe_acts_new(struct model *m);
+void moe_acts_free(const struct model *m, struct moe_acts *a);
+
+/* A block's last matrix: out (R,C) = in (R,C) + dropout(x (N,in) W^T summed over TP + bias). */
+void projection_forward(const struct model *m, const struct layer *y, const struct linear *l,
+                        enum place place, const act *x, const act *in, act *out);
+/* The same from partial (N,C) = x W^T on: out += */
+void projection_join(const struct model *m, const struct layer *y, const act *bias, enum place place,
+                     act *partial, act *out);
+/* The gradient (R,C) of what the block added, from d of the stream behind it: d itself, or in `kept` when it was dropped or must last. */
+const act *projection_gradient(const struct model *m, const struct layer *y, enum place place, const act *d,
+                               act *kept);
+
+/* ---- the ends ---- */
+/* Rows of logits computed at a time. */
+size_t head_piece(const struct model *m);
+void embed_forward(struct model *m, const struct model_batch *b, const struct slot *slot, act *out);
+void embed_backward(struct model *m, const struct model_batch *b, const struct slot *slot, act *d);
+double head_loss(struct model *m, const struct model_batch *b,
+                 const struct slot *slot); /* with gradients when training */
+void head_backward(struct model *m, const struct slot *slot, act *d);
+
+/* ---- attention over the CP group ---- */
+/* attention (N, queries), lse from qkv */
+void ring_forward(struct model *m, const struct layer *y);
+/* dqkv (N, qkv) from dattention (N, queries) */
+void ring_backward(struct model *m, const struct layer *y, const act *dattention, act *dqkv);
 
 #endif

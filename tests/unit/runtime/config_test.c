@@ -2,7 +2,7 @@
 
 #include "runtime/config.h"
 
-static char bytes[] = "bytes", gpt2[] = "gpt2", directory[] = "ckpt";
+static char bytes[] = "bytes", directory[] = "ckpt";
 
 static struct job_spec good(void)
 {
@@ -32,16 +32,7 @@ static void test_features(void **state)
     s = good();                                                                                              \
     change;                                                                                                  \
     assert_answer(&s, 2, 93, says)
-    REFUSED(s.tp = 2, "parallel.tp");
-    REFUSED(s.pp = 2, "parallel.pp");
-    REFUSED(s.cp = 2, "parallel.cp");
-    REFUSED(s.ep = 2, "parallel.ep");
-    REFUSED(s.zero = 1, "parallel.zero");
-    REFUSED(s.train.precision = PRECISION_BF16, "precision: fp32");
-    REFUSED(s.train.recompute = RECOMPUTE_FULL, "train.recompute");
-    REFUSED(s.train.model.experts = 8, "train.model.experts");
     REFUSED(s.device = DEVICE_GPU, "device: cpu");
-    REFUSED(s.train.tokenizer = gpt2, "tokenizer gpt2");
     REFUSED(s.is_train = false, "run:");
     REFUSED(s.checkpoint.directory = NULL, "checkpoint.directory");
     REFUSED(s.train.batch_global = 12, "train.batch.global 12");
@@ -53,8 +44,11 @@ static void test_world(void **state)
 {
     (void)state;
     struct job_spec s = good();
-    assert_answer(&s, 1, 2, "wants 2 ranks (parallel.dp) but 1 started");
+    assert_answer(&s, 1, 2, "wants 2 ranks (tp 1 x pp 1 x cp 1 x dp 2) but 1 started");
     assert_answer(&s, 4, 2, "mpirun -n 2");
+    s.tp = s.pp = s.cp = 2;
+    assert_answer(&s, 16, 0, "");
+    assert_answer(&s, 2, 2, "wants 16 ranks");
 }
 
 int main(void)

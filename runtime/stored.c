@@ -1,0 +1,59 @@
+/* stored: see stored.h. Arrays and their pieces lie in one block of memory. */
+#include "runtime/stored.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+
+#define PIECES_MAX 3 /* of a range: checkpoint_range */
+
+static const struct {
+    const char *prefix;
+    enum store_part part;
+} parts[] = {{"", STORE_MASTER}, {"adam.m.", STORE_FIRST}, {"adam.v.", STORE_SECOND}};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+static void describe(const struct layout_tensor *t, struct store_range range, const char *prefix,
+                     struct checkpoint_array *a)
+{
+    struct box box = {{t->from[0], t->from[1]}, {t->to[0], t->to[1]}};
+    size_t elements = (t->to[0] - t->from[0]) * (t->to[1] - t->from[1]);
+    size_t end = range.end < elements ? range.end : elements;
+    (void)snprintf(a->name, sizeof a->name, "%s%s", prefix, t->name); /* 7 + 64 bytes at most */
+    a->dims = t->dims;
+    a->shape[0] = t->shape[0];
+    a->shape[1] = t->dims == 2 ? t->shape[1] : 0;
+    if (range.begin < end)
+        a->n_pieces = checkpoint_range(&box, range.begin, end, range.data, a->pieces);
+}
+
+static struct checkpoint_array *arrays_of(struct store *store, const struct layout *layout, size_t n_parts,
+                                          bool written, size_t *count)
+{
+    size_t n = layout->n_tensors;
+    *count = n_parts * n;
+    struct checkpoint_array *arrays =
+        mem_zero(*count + 1, sizeof *arrays + PIECES_MAX * sizeof *arrays->pieces);
+    struct checkpoint_piece *pieces = (struct checkpoint_piece *)(void *)(arrays + *count);
+    for (size_t p = 0; p < n_parts; p++)
+        for (size_t t = 0; t < n; t++) {
+            struct checkpoint_array *a = &arrays[p * n + t];
+            a->pieces = pieces + (p * n + t) * PIECES_MAX;
+            describe(&layout->tensors[t],
+                     written ? store_written(store, t, parts[p].part) : store_owned(store, t, parts[p].part),
+                     parts[p].prefix, a);
+        }
+    return arrays;
+}
+
+struct checkpoint_array *stored_arrays(struct store *store, const struct layout *layout, bool written,
+                                       size_t *count)
+{
+    return arrays_of(store, layout, PARTS, written, count);
+}
+
+struct checkpoint_array *stored_parameters(struct store *store, const struct layout *layout, size_t *count)
+{
+    return arrays_of(store, layout, 1, false, count);
+}
