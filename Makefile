@@ -294,8 +294,8 @@ $(BUILD)/obj/tests/bench/%.o: CFLAGS_ALL += $(KERNEL_CFLAGS)
 $(BUILD)/tests/bench/%: $(BUILD)/obj/tests/bench/%.o $(sort $(call archives,runtime) $(call archives,sim))
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_runtime) -o $@
-bench-step: $(BUILD)/tests/bench/bench_train_step
-	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$$(nproc)} $<
+bench-train: $(BUILD)/tests/bench/bench_train
+	@bash tests/bench/bench_train.sh
 bench-turn: $(BUILD)/tests/bench/bench_turn
 	@$<
 bench-placement: $(BUILD)/tests/bench/bench_placement
@@ -331,5 +331,5 @@ help:
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: sim-check sim-check-planted all check check-run check-interop unit build-tests bench-step bench-turn bench-placement lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
+.PHONY: sim-check sim-check-planted all check check-run check-interop unit build-tests bench-train bench-turn bench-placement lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:

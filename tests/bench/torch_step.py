@@ -1,6 +1,7 @@
 """One training step of GPT-2 124M in plain PyTorch on the CPU, fp32, AdamW: the same work as bench_train_step, for a ratio in one run.
-usage: torch_step.py [STEPS] [THREADS]; prints the median in seconds."""
+usage: torch_step.py [STEPS] [THREADS] [TOKENS]; prints the median in seconds and the memory in MiB."""
 import math
+import resource
 import sys
 import time
 
@@ -10,7 +11,8 @@ import torch.nn.functional as F
 
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 10
 torch.set_num_threads(int(sys.argv[2]) if len(sys.argv) > 2 else 2)
-VOCAB, CONTEXT, WIDTH, HEADS, LAYERS, BATCH, TOKENS = 50257, 1024, 768, 12, 12, 4, 64
+TOKENS = int(sys.argv[3]) if len(sys.argv) > 3 else 64
+VOCAB, CONTEXT, WIDTH, HEADS, LAYERS, BATCH = 50257, 1024, 768, 12, 12, 4
 
 
 class Block(nn.Module):
@@ -59,4 +61,5 @@ for step in range(STEPS + 1):
     loss.item()
     if step:
         times.append(time.perf_counter() - begin)
-print(f"torch {torch.__version__} step {sorted(times)[len(times) // 2]:.3f} s (median of {STEPS})")
+memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+print(f"torch {torch.__version__} step {sorted(times)[len(times) // 2]:.3f} s (median of {STEPS}), memory {memory} MiB")
