@@ -7,6 +7,8 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "runtime/cmd_export.h"
+#include "runtime/cmd_import.h"
 #include "runtime/cmd_prepare.h"
 #include "runtime/comm/comm.h"
 #include "runtime/exits.h"
@@ -18,6 +20,8 @@
 static const char usage[] =
     "usage: belay-train [--job FILE | FILE] [--set KEY=VALUE]...\n"
     "       belay-train prepare --out FOLDER INPUT...\n"
+    "       belay-train export CHECKPOINT --out PATH\n"
+    "       belay-train import FOLDER --out CHECKPOINT\n"
     "\n"
     "Trains what the job file says (its train: section), alone or as one of the ranks that mpirun or belay "
     "started.\n"
@@ -26,6 +30,7 @@ static const char usage[] =
     "  --job FILE         the job file (YAML, docs/job-file.md); - reads standard input\n"
     "  --set KEY=VALUE    replaces one field of it, e.g. --set train.steps=40\n"
     "  prepare            makes token files from text: belay-train prepare --help\n"
+    "  export, import     models in other programs' formats, and from them: belay-train export --help\n"
     "  --help, --version\n"
     "\n"
     "Exit codes: 0 finished, or stopped by SIGTERM after a checkpoint; 1 error; 2 bad usage or job file; 93 "
@@ -129,6 +134,10 @@ int main(int argc, char **argv)
     struct options o = {.job = NULL};
     host_bound_spinning(argv);
     log_program("belay-train");
+    if (argc > 1 && strcmp(argv[1], "export") == 0)
+        return cmd_export(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "import") == 0)
+        return cmd_import(argc - 1, argv + 1);
     signals_install();
     if (setvbuf(stdout, NULL, _IOLBF, 0) != 0)
         log_warn("standard output cannot be line-buffered; lines may come late");

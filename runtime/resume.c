@@ -107,9 +107,13 @@ static void compare_states(const struct manifest_state *now, const struct manife
 static int check_model(const struct run *run, int64_t step, const struct manifest_state *then,
                        struct err *err)
 {
-    if (manifest_same_model(&run->state.model, &then->model, err) == 0)
+    struct err why;
+    if (manifest_same_model(&run->state.model, &then->model, &why) == 0)
         return 0;
-    err_prefix(err, "the checkpoint of step %" PRId64 " cannot be resumed", step);
+    err_set(err,
+            "the checkpoint of step %" PRId64
+            " cannot be resumed: %s; use another checkpoint.directory, or the model it was written with",
+            step, why.text);
     return EXIT_NO_RETRY;
 }
 

@@ -14,6 +14,7 @@
 #include "kernels/kernels.h"
 #include "runtime/checkpoint/shelf.h"
 #include "runtime/config.h"
+#include "runtime/convert/weights.h"
 #include "runtime/exits.h"
 #include "runtime/host.h"
 #include "runtime/resume.h"
@@ -33,27 +34,6 @@ static int64_t env_attempt(void)
     return value > 0 ? value : 0;
 }
 
-static struct manifest_model describe_model(const struct job_train *t)
-{
-    const struct job_model *m = &t->model;
-    struct manifest_model out = {.layers = m->layers,
-                                 .hidden = m->hidden,
-                                 .heads = m->heads,
-                                 .kv_heads = m->kv_heads,
-                                 .ffn = m->ffn,
-                                 .vocab = m->vocab,
-                                 .context = m->context,
-                                 .experts = m->experts,
-                                 .top_k = m->top_k,
-                                 .tied = m->tied,
-                                 .norm_eps = m->norm_eps,
-                                 .rope_theta = m->rope_theta};
-    (void)snprintf(out.arch, sizeof out.arch, "%s", job_arch_name(m->arch)); /* fits */
-    (void)snprintf(out.tokenizer, sizeof out.tokenizer, "%s",
-                   t->tokenizer); /* a cut one is not found later */
-    return out;
-}
-
 static void describe_run(struct run *run)
 {
     const struct job_spec *s = run->spec;
@@ -64,8 +44,8 @@ static void describe_run(struct run *run)
                                          .pp = s->pp,
                                          .cp = s->cp,
                                          .dp = s->dp,
-                                         .ep = s->ep,
-                                         .model = describe_model(&s->train)};
+                                         .ep = s->ep};
+    weights_model_of_job(&s->train, &run->state.model);
     (void)snprintf(run->state.job, sizeof run->state.job, "%s", job ? job : "");
 }
 

@@ -15,17 +15,21 @@ static size_t source_rows(const struct load_source *s)
 
 static size_t first_row(const struct checkpoint_array *a, const struct load_source *s)
 {
-    return hf_first_row(s->part, s->parts, source_rows(s), a->shape[0]);
+    if (!s->third || s->part == 0)
+        return 0;
+    return source_rows(s) - (s->part == 1 ? 2 : 1) * a->shape[0]; /* key and value have the same size */
 }
 
-bool load_fits(const struct checkpoint_array *a, const struct load_source *source)
+bool load_fits(const struct checkpoint_array *a, struct load_source *source)
 {
+    if (strcmp(a->name, "position.weight") == 0 && a->shape[0] < source->shape[0])
+        source->shape[0] = a->shape[0];
     size_t columns = source->transposed ? source->shape[0] : source->shape[1], rows = source_rows(source);
     if (a->dims != source->dims || (a->dims == 2 && a->shape[1] != columns))
         return false;
-    /* query has as many rows as it will, key and value share the rest */
-    return source->parts == 1 ? a->shape[0] == rows
-                              : (source->part == 0 ? a->shape[0] < rows : 2 * a->shape[0] < rows);
+    if (!source->third)
+        return a->shape[0] == rows;
+    return source->part == 0 ? a->shape[0] < rows : 2 * a->shape[0] < rows; /* the others have some, too */
 }
 
 static void turn(struct box *b)
@@ -66,17 +70,17 @@ void load_overlap(struct fetch_list *list, const struct checkpoint_array *a, con
         overlap_piece(list, &a->pieces[i], source, first_row(a, source), &f);
 }
 
-bool load_hf_name(enum hf_layout layout, const char *ours, char name[HF_NAME_SIZE + 8],
+bool load_hf_name(enum names_layout layout, const char *ours, char name[NAMES_SIZE + 8],
                   struct load_source *source)
 {
-    struct hf_place place;
+    struct names_place place;
     size_t prefix = strncmp(ours, "adam.m.", 7) == 0 || strncmp(ours, "adam.v.", 7) == 0 ? 7 : 0;
-    if (!hf_place(layout, ours + prefix, &place))
+    if (!names_place(layout, ours + prefix, &place))
         return false;
-    (void)snprintf(name, HF_NAME_SIZE + 8, "%.*s%s", (int)prefix, ours, place.name); /* 7 bytes more */
+    (void)snprintf(name, NAMES_SIZE + 8, "%.*s%s", (int)prefix, ours, place.name); /* 7 bytes more */
     source->transposed = place.transposed;
+    source->third = place.kind == NAMES_THIRD;
     source->part = place.part;
-    source->parts = place.parts;
     return true;
 }
 
@@ -86,11 +90,11 @@ bool load_hf_name(enum hf_layout layout, const char *ours, char name[HF_NAME_SIZ
 static const struct manifest_tensor *find(const struct manifest *m, const char *ours,
                                           struct load_source *source)
 {
-    char name[HF_NAME_SIZE + 8];
+    char name[NAMES_SIZE + 8];
     const struct manifest_tensor *t = manifest_find(m, ours);
-    *source = (struct load_source){.parts = 1};
+    *source = (struct load_source){.dims = 0};
     if (!t && m->format == 1) {
-        enum hf_layout layout = strcmp(m->state.model.arch, "gpt2") == 0 ? HF_GPT2 : HF_LLAMA;
+        enum names_layout layout = strcmp(m->state.model.arch, "gpt2") == 0 ? NAMES_HF_GPT2 : NAMES_HF_LLAMA;
         t = load_hf_name(layout, ours, name, source) ? manifest_find(m, name) : NULL;
     }
     if (t) {

@@ -3,7 +3,7 @@
  *
  * A manifest that was read has been checked: its own hash, plain file names, and that the slices of each tensor hold each of its elements
  * exactly once. docs/checkpoint-format.md describes the file. Format 1 is read, too: its slices are rows of the whole width, its tensors have
- * Hugging Face's names (hfnames.h). */
+ * Hugging Face's names (names.h). */
 #ifndef BELAY_RUNTIME_MANIFEST_H
 #define BELAY_RUNTIME_MANIFEST_H
 

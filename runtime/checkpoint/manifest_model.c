@@ -121,11 +121,7 @@ void manifest_model_guess(const struct manifest *manifest, struct manifest_model
 
 static int differ(const char *what, double now, double then, struct err *err)
 {
-    return err_set(
-        err,
-        "it is of another model: %s is %.9g there and %.9g in the job; use another checkpoint.directory, "
-        "or the model it was written with",
-        what, then, now);
+    return err_set(err, "it is of another model: %s is %.9g there and %.9g in the job", what, then, now);
 }
 
 /* Real numbers that went through a file of decimal digits, or came from one with fewer. */
@@ -139,11 +135,7 @@ int manifest_same_model(const struct manifest_model *now, const struct manifest_
     if (!then->arch[0] || !now->arch[0])
         return 0;
     if (strcmp(now->arch, then->arch) != 0)
-        return err_set(
-            err,
-            "it is of another model: %s, the job's is %s; use another checkpoint.directory, or the model "
-            "it was written with",
-            then->arch, now->arch);
+        return err_set(err, "it is of another model: its arch is %s, the job's is %s", then->arch, now->arch);
     for (size_t i = 0; i < NUMBERS; i++) {
         int64_t a = number(now, i), b = number(then, i);
         if (a != b && b != 0)

@@ -2,7 +2,7 @@
 #include "scratch.h"
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/hfnames.h"
+#include "runtime/checkpoint/names.h"
 
 #define FIXTURES "tests/fixtures/checkpoint/"
 #define HIDDEN   4
@@ -144,33 +144,42 @@ static void test_names(void **state)
 {
     (void)state;
     static const struct {
-        enum hf_layout layout;
+        enum names_layout layout;
         const char *ours, *theirs;
-        int part, parts;
+        enum names_kind kind;
+        size_t part;
         bool transposed;
     } rows[] = {
-        {HF_GPT2, "layers.12.attn.k.bias", "h.12.attn.c_attn.bias", 1, 3, false},
-        {HF_GPT2, "layers.0.ffn.up.weight", "h.0.mlp.c_fc.weight", 0, 1, true},
-        {HF_GPT2, "layers.0.ffn.gate.weight", NULL, 0, 0, false},
-        {HF_LLAMA, "layers.125.ffn.gate.weight", "model.layers.125.mlp.gate_proj.weight", 0, 1, false},
-        {HF_LLAMA, "layers.x.ffn.gate.weight", NULL, 0, 0, false},
-        {HF_LLAMA, "layers.1234567.ffn.gate.weight", NULL, 0, 0, false},
-        {HF_LLAMA, "layers.1.ffn.gate.weights", NULL, 0, 0, false},
-        {HF_LLAMA, "layers.1.ffn.gate.weigh", NULL, 0, 0, false},
-        {HF_LLAMA, "layers.1.router.weight", NULL, 0, 0, false},
-        {HF_MIXTRAL, "layers.1.router.weight", "model.layers.1.block_sparse_moe.gate.weight", 0, 1, false},
-        {HF_MIXTRAL, "layers.31.experts.7.down.weight",
-         "model.layers.31.block_sparse_moe.experts.7.w2.weight", 0, 1, false},
-        {HF_MIXTRAL, "layers.1.ffn.gate.weight", NULL, 0, 0, false},
+        {NAMES_HF_GPT2, "layers.12.attn.k.bias", "h.12.attn.c_attn.bias", NAMES_THIRD, 1, false},
+        {NAMES_HF_GPT2, "layers.0.ffn.up.weight", "h.0.mlp.c_fc.weight", NAMES_WHOLE, 0, true},
+        {NAMES_HF_GPT2, "layers.0.ffn.gate.weight", NULL, NAMES_WHOLE, 0, false},
+        {NAMES_HF_LLAMA, "layers.125.ffn.gate.weight", "model.layers.125.mlp.gate_proj.weight", NAMES_WHOLE,
+         0, false},
+        {NAMES_HF_LLAMA, "layers.x.ffn.gate.weight", NULL, NAMES_WHOLE, 0, false},
+        {NAMES_HF_LLAMA, "layers.1234567.ffn.gate.weight", NULL, NAMES_WHOLE, 0, false},
+        {NAMES_HF_LLAMA, "layers.1.ffn.gate.weights", NULL, NAMES_WHOLE, 0, false},
+        {NAMES_HF_LLAMA, "layers.1.ffn.gate.weigh", NULL, NAMES_WHOLE, 0, false},
+        {NAMES_HF_LLAMA, "layers.1.router.weight", NULL, NAMES_WHOLE, 0, false},
+        {NAMES_HF_MIXTRAL, "layers.1.router.weight", "model.layers.1.block_sparse_moe.gate.weight",
+         NAMES_WHOLE, 0, false},
+        {NAMES_HF_MIXTRAL, "layers.31.experts.7.down.weight",
+         "model.layers.31.block_sparse_moe.experts.7.w2.weight", NAMES_WHOLE, 0, false},
+        {NAMES_GGUF_GPT2, "layers.3.attn.v.weight", "blk.3.attn_qkv.weight", NAMES_THIRD, 2, false},
+        {NAMES_GGUF_GPT2, "layers.3.ffn.up.weight", "blk.3.ffn_up.weight", NAMES_WHOLE, 0, false},
+        {NAMES_GGUF_LLAMA, "layers.3.attn.v.weight", "blk.3.attn_v.weight", NAMES_WHOLE, 0, false},
+        {NAMES_GGUF_LLAMA, "layers.3.experts.12.up.weight", "blk.3.ffn_up_exps.weight", NAMES_EXPERT, 12,
+         false},
+        {NAMES_GGUF_LLAMA, "position.weight", NULL, NAMES_WHOLE, 0, false},
+        {NAMES_HF_MIXTRAL, "layers.1.ffn.gate.weight", NULL, NAMES_WHOLE, 0, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct hf_place p;
-        assert_int_equal(hf_place(rows[i].layout, rows[i].ours, &p), rows[i].theirs != NULL);
+        struct names_place p;
+        assert_int_equal(names_place(rows[i].layout, rows[i].ours, &p), rows[i].theirs != NULL);
         if (!rows[i].theirs)
             continue;
         assert_string_equal(p.name, rows[i].theirs);
         assert_int_equal(p.part, rows[i].part);
-        assert_int_equal(p.parts, rows[i].parts);
+        assert_int_equal(p.kind, rows[i].kind);
         assert_int_equal(p.transposed, rows[i].transposed);
     }
 }

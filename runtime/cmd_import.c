@@ -1,0 +1,65 @@
+/* cmd_import: see cmd_import.h. */
+#include "runtime/cmd_import.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "runtime/convert/import.h"
+#include "runtime/convert/outfolder.h"
+#include "runtime/exits.h"
+
+static const char usage[] = "usage: belay-train import FOLDER --out CHECKPOINT\n"
+                            "\n"
+                            "Writes the weights of a folder in Hugging Face's layout (config.json, "
+                            "model*.safetensors, tokenizer.json; "
+                            "GPT-2, Llama\n"
+                            "and Mixtral) as a checkpoint of step 0, and prints the train.model that a job "
+                            "file needs for it. A job starts "
+                            "with them by\n"
+                            "train.from: CHECKPOINT (or FOLDER itself).\n"
+                            "\n"
+                            "  --out CHECKPOINT   the folder to make; must not be there, or be empty\n";
+
+static int run(const char *from, const char *out)
+{
+    struct err err = {""};
+    uint64_t bytes = 0;
+    struct weights *w = weights_open(from, &err);
+    char *folder = w ? outfolder_begin(out, &err) : NULL;
+    int rc = folder && import_write(w, folder, &bytes, &err) == 0 ? outfolder_commit(folder, out, &err) : -1;
+    if (rc == 0) {
+        char *model = import_job_model(weights_model(w));
+        printf("%s: %.1f MiB of parameters\n%s\n", out, (double)bytes / 1048576, model);
+        free(model);
+    } else {
+        log_error("%s", err.text);
+        if (folder)
+            outfolder_drop(folder);
+    }
+    free(folder);
+    weights_close(w);
+    return rc == 0 ? EXIT_DONE : EXIT_ERROR;
+}
+
+int cmd_import(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"out", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    const char *out = NULL;
+    int option;
+    optind = 0; /* the words before have been read by another call */
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option == 'h')
+            return fputs(usage, stdout) < 0 ? EXIT_ERROR : EXIT_DONE;
+        if (option != 'o') /* getopt has said what is wrong */
+            return EXIT_BAD_CONFIG;
+        out = optarg;
+    }
+    if (argc - optind != 1 || !out) {
+        (void)fputs(usage, stderr);
+        return EXIT_BAD_CONFIG;
+    }
+    return run(argv[optind], out);
+}

@@ -1,0 +1,28 @@
+/* tensors: which tensors a model has, under the names and in the shapes that checkpoints keep them. Pure. */
+#ifndef BELAY_RUNTIME_TENSORS_H
+#define BELAY_RUNTIME_TENSORS_H
+
+#include <stddef.h>
+
+#include "runtime/checkpoint/manifest.h"
+
+struct tensor_desc {
+    char name[MANIFEST_NAME_SIZE];
+    size_t shape[2], dims; /* matrices are (out,in) */
+};
+
+struct tensor_list {
+    struct tensor_desc *items;
+    size_t count, room;
+};
+
+/* Fills *list: embeddings first, then layer by layer, then the last norm and the head. tensors_free when done. The parameters of an expert
+ * follow each other, those of all experts of a layer, too: TENSORS_PER_EXPERT apart. */
+#define TENSORS_PER_EXPERT 3
+void tensors_of_model(const struct manifest_model *model, struct tensor_list *list);
+void tensors_free(struct tensor_list *list);
+
+/* Numbers in all of them. */
+size_t tensors_numbers(const struct tensor_list *list);
+
+#endif

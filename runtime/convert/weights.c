@@ -1,0 +1,177 @@
+/* weights: see weights.h. */
+#include "runtime/convert/weights.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "runtime/checkpoint/shelf.h"
+#include "runtime/convert/hf_folder.h"
+
+struct weights {
+    char *path;
+    struct manifest *manifest; /* of a checkpoint, or NULL */
+    struct hf_folder *folder;  /* of Hugging Face's layout, or NULL */
+};
+
+static bool exists(const char *folder, const char *name)
+{
+    char *path = str_printf("%s/%s", folder, name);
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+/* The newest checkpoint of a directory whose files are there with their sizes. */
+static char *newest(const char *directory, struct err *err)
+{
+    int64_t *steps, count = shelf_list(directory, &steps, err);
+    char *found = NULL;
+    for (int64_t i = 0; !found && i < count; i++) {
+        struct manifest_state state;
+        char *path = shelf_path(directory, steps[i]);
+        if (checkpoint_verify(path, 0, 0, &state, err) == 0)
+            found = path;
+        else
+            free(path);
+    }
+    free(steps);
+    return found;
+}
+
+static int open_checkpoint(struct weights *w, struct err *err)
+{
+    struct manifest_state state;
+    if (checkpoint_verify(w->path, 0, 0, &state, err) != 0)
+        return -1;
+    w->manifest = manifest_read(w->path, err);
+    if (!w->manifest)
+        return -1;
+    return w->manifest->state.model.arch[0] && w->manifest->state.model.heads > 0
+               ? 0
+               : err_set(err, "%s does not say of which model it is", w->path);
+}
+
+static int open_at(struct weights *w, const char *path, struct err *err)
+{
+    if (exists(path, MANIFEST_FILE_NAME)) {
+        w->path = str_dup(path);
+        return open_checkpoint(w, err);
+    }
+    if (exists(path, "config.json")) {
+        w->path = str_dup(path);
+        w->folder = hf_folder_open(path, err);
+        return w->folder ? 0 : -1;
+    }
+    err->text[0] = 0;
+    w->path = newest(path, err);
+    if (w->path)
+        return open_checkpoint(w, err);
+    return err_set(
+        err,
+        "%s is no checkpoint (manifest.json), no directory with a complete one, and no folder of Hugging "
+        "Face's layout (config.json)%s%s",
+        path, err->text[0] ? "; " : "", err->text);
+}
+
+struct weights *weights_open(const char *path, struct err *err)
+{
+    struct weights *w = mem_zero(1, sizeof *w);
+    struct err own = {""};
+    if (open_at(w, path, &own) == 0)
+        return w;
+    err_set(err, "%s", own.text);
+    weights_close(w);
+    return NULL;
+}
+
+void weights_close(struct weights *weights)
+{
+    if (!weights)
+        return;
+    manifest_free(weights->manifest);
+    hf_folder_close(weights->folder);
+    free(weights->path);
+    free(weights);
+}
+
+const struct manifest_model *weights_model(const struct weights *weights)
+{
+    return weights->manifest ? &weights->manifest->state.model : hf_folder_model(weights->folder);
+}
+
+const char *weights_path(const struct weights *weights)
+{
+    return weights->path;
+}
+
+const struct manifest_state *weights_state(const struct weights *weights)
+{
+    return weights->manifest ? &weights->manifest->state : NULL;
+}
+
+char *weights_tokenizer(const struct weights *weights)
+{
+    const char *name = weights_model(weights)->tokenizer;
+    if (!*name)
+        return NULL;
+    return *name != '/' && exists(weights->path, name) ? str_printf("%s/%s", weights->path, name)
+                                                       : str_dup(name);
+}
+
+int weights_verify(const struct weights *weights, struct err *err)
+{
+    struct manifest_state state;
+    return weights->manifest ? checkpoint_verify(weights->path, 0, 1, &state, err) : 0;
+}
+
+int weights_suit(const struct weights *weights, const struct manifest_model *now, struct err *err)
+{
+    struct manifest_model then = *weights_model(weights);
+    if (now->context < then.context)
+        then.context = now->context;
+    if (manifest_same_model(now, &then, err) == 0)
+        return 0;
+    return err_prefix(err, "the job cannot start from %s", weights->path);
+}
+
+int weights_load(const struct weights *weights, const struct checkpoint_array *arrays, size_t count,
+                 struct err *err)
+{
+    if (weights->folder)
+        return hf_folder_load(weights->folder, arrays, count, err);
+    return checkpoint_load_from(weights->path, weights->manifest, arrays, count, err) == CHECKPOINT_OK ? 0
+                                                                                                       : -1;
+}
+
+static void copy_tokenizer(const char *name, char out[MANIFEST_PATH_SIZE])
+{
+    char *path = strcmp(name, "bytes") == 0 ? NULL : realpath(name, NULL);
+    const char *best = path && strlen(path) < MANIFEST_PATH_SIZE ? path : name;
+    (void)snprintf(out, MANIFEST_PATH_SIZE, "%s",
+                   best); /* one that is too long is named again when it is needed */
+    free(path);
+}
+
+void weights_model_of_job(const struct job_train *train, struct manifest_model *out)
+{
+    const struct job_model *m = &train->model;
+    *out = (struct manifest_model){.layers = m->layers,
+                                   .hidden = m->hidden,
+                                   .heads = m->heads,
+                                   .kv_heads = m->kv_heads,
+                                   .ffn = m->ffn,
+                                   .vocab = m->vocab,
+                                   .context = m->context,
+                                   .experts = m->experts,
+                                   .top_k = m->top_k,
+                                   .tied = m->tied,
+                                   .norm_eps = m->norm_eps,
+                                   .rope_theta = m->arch == ARCH_LLAMA ? m->rope_theta : 0};
+    (void)snprintf(out->arch, sizeof out->arch, "%s", job_arch_name(m->arch)); /* fits */
+    copy_tokenizer(train->tokenizer, out->tokenizer);
+}
