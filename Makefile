@@ -272,12 +272,15 @@ FUZZ_SEEDS_link := tests/fuzz/seeds/link
 FUZZ_SEEDS_cluster := tests/topologies
 FUZZ_SEEDS_scenario := examples
 FUZZ_SEEDS_tokens := tests/fuzz/seeds/tokens
-# FUZZ_SRC_NAME: what one needs beyond schema/ and common/
+FUZZ_SEEDS_text := tests/fuzz/seeds/text
+# FUZZ_SRC_NAME, FUZZ_LIBS_NAME: what one needs beyond schema/ and common/
 FUZZ_SRC_tokens := $(addprefix runtime/data/,tokenfile.c megatron.c record.c)
-$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(SRC_schema) $(SRC_common) $$(FUZZ_SRC_$$*) $(wildcard schema/*.h common/*.h runtime/data/*.h tests/fuzz/*.h)
+FUZZ_SRC_text := $(wildcard runtime/text/*.c)
+FUZZ_LIBS_text = $(LIBS_RUNTIME)
+$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(SRC_schema) $(SRC_common) $$(FUZZ_SRC_$$*) $(wildcard schema/*.h common/*.h runtime/data/*.h runtime/text/*.h tests/fuzz/*.h)
 	@mkdir -p $(@D)/corpus-$*
 	@echo "  FUZZ $<"
-	@clang $(CPPFLAGS_ALL) -std=c11 -O1 -g -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) $(SYSLIBS_schema) -o $@
+	@clang $(CPPFLAGS_ALL) -std=c11 -O1 -g -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) $(FUZZ_LIBS_$*) $(SYSLIBS_schema) -o $@
 fuzz: $(patsubst %,$(BUILD)/fuzz/fuzz_%,$(FUZZ_NAMES))
 	@set -e; $(foreach n,$(FUZZ_NAMES),$(BUILD)/fuzz/fuzz_$(n) -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -verbosity=0 \
 	  -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/corpus-$(n) $(FUZZ_SEEDS_$(n));)

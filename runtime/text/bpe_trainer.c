@@ -145,8 +145,10 @@ static size_t part_len(const char *text, size_t len)
 
 static void add_part(struct bpe_trainer *tr, const char *text, size_t len)
 {
-    if (!tr->text)
-        tr->text = mem_grow(NULL, tr->text_room = BATCH_BYTES + 2 * BLOCK_BYTES, 1);
+    if (tr->used + len > tr->text_room) {
+        tr->text_room = 2 * (tr->used + len);
+        tr->text = mem_grow(tr->text, tr->text_room, 1);
+    }
     memcpy(tr->text + tr->used, text, len);
     tr->parts = mem_one_more(tr->parts, tr->n_parts, &tr->parts_room, sizeof *tr->parts);
     tr->parts[tr->n_parts++] = (struct part){tr->used, len};

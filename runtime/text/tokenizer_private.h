@@ -38,6 +38,9 @@ void tokenizer_finish(struct tokenizer *t);
 /* Tokens in the printable alphabet with their ids, {"Ġthe": 262, …}. Those of `specials` (a set of names; may be NULL) are special. */
 int tokenizer_put_vocab(struct tokenizer *t, const json_t *tokens, const json_t *specials, struct err *err);
 
+/* What tokenizer_write_json writes; the caller's to free. NULL with a sentence. */
+char *tokenizer_print_json(const struct tokenizer *t, struct err *err);
+
 /* The readers; `name` is what tokenizer_name gives. Each: NULL with a sentence. */
 struct tokenizer *tokenizer_bytes_only(const char *name);
 struct tokenizer *tokenizer_json_parse(const char *text, size_t len, const char *name, struct err *err);

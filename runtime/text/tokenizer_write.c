@@ -97,7 +97,7 @@ static json_t *model(const struct tokenizer *t)
                      "merges", merges(t));
 }
 
-int tokenizer_write_json(const struct tokenizer *t, const char *path, struct err *err)
+char *tokenizer_print_json(const struct tokenizer *t, struct err *err)
 {
     json_t *root =
         json_pack("{s:s, s:n, s:n, s:o, s:n, s:o, s:o, s:o, s:o}", "version", "1.0", "truncation", "padding",
@@ -106,9 +106,14 @@ int tokenizer_write_json(const struct tokenizer *t, const char *path, struct err
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     if (!text)
-        return err_set(err, "tokenizer %s cannot be written as JSON to %s: it has a token that is no text",
-                       t->name, path);
-    int rc = fs_write_durable(path, text, strlen(text), 0644, err);
+        err_set(err, "tokenizer %s cannot be written as JSON: it has a token that is no text", t->name);
+    return text;
+}
+
+int tokenizer_write_json(const struct tokenizer *t, const char *path, struct err *err)
+{
+    char *text = tokenizer_print_json(t, err);
+    int rc = text ? fs_write_durable(path, text, strlen(text), 0644, err) : -1;
     free(text);
     return rc;
 }
