@@ -53,17 +53,16 @@ static int read_shards(const json_t *obj, struct indexfile *x, struct err *err)
     if (n == 0 || n > INDEXFILE_SHARDS_MAX)
         return err_set(err, "\"shards\" must name 1 to %d files, not %zu", INDEXFILE_SHARDS_MAX, n);
     x->shards = mem_zero(n, sizeof *x->shards);
-    for (x->n_shards = 0; x->n_shards < n; x->n_shards++) {
-        struct indexfile_shard *s = &x->shards[x->n_shards];
-        const json_t *entry = json_array_get(list, x->n_shards);
-        if (read_name(entry, "file", &s->file, err) != 0 ||
-            read_count(entry, "tokens", &s->tokens, err) != 0) {
-            x->n_shards++; /* so that its name is freed */
-            return err_prefix(err, "shard %zu", x->n_shards);
-        }
-        if (s->tokens > INT64_MAX / 16 - sum)
+    x->n_shards = n;
+    for (size_t i = 0; i < n; i++) {
+        struct indexfile_shard *shard = &x->shards[i];
+        const json_t *entry = json_array_get(list, i);
+        if (read_name(entry, "file", &shard->file, err) != 0 ||
+            read_count(entry, "tokens", &shard->tokens, err) != 0)
+            return err_prefix(err, "shard %zu", i + 1);
+        if (shard->tokens > INT64_MAX / 16 - sum)
             return err_set(err, "the shards have more tokens than can be");
-        sum += s->tokens;
+        sum += shard->tokens;
     }
     return sum == x->tokens
                ? 0
