@@ -35,6 +35,12 @@ sum=$(perl -MJSON::PP -0777 -ne 'my $s = 0; $s += $_->{tokens} for @{ decode_jso
 is "no byte is lost" "$sum" "$(json .text_bytes <bytes1/index.json)"
 is "nothing else is left in the folder" "$(ls bytes1 | grep -vc '^shard-[0-9]*\.bin$')" 1
 
+for i in 1 2 3 4 5; do cat in/large.txt; done >many.txt # more pieces than are in work at once
+ok "many pieces, one thread" to many1.out belay-train prepare --out many1 --jobs 1 many.txt
+ok "many pieces, two threads" to many2.out belay-train prepare --out many2 --jobs 2 many.txt
+ok "both made the same" same many1 many2
+is "and it is the text" "$(tail -c +65 many1/shard-00000.bin | tr -d '\0' | cksum)" "$(cksum <many.txt)"
+
 # ---- a run learns from it ----
 # job NAME PATH: a job of six steps over PATH
 job() {

@@ -91,14 +91,14 @@ static void every_format_gives_the_same_tokens(void **state)
 static void shards_are_joined(void **state)
 {
     (void)state;
-    static const size_t cuts[] = {0, 1, 1, 14, COUNT};
     char *folder = scratch_path("joined"), *pattern = scratch_path("joined/part-*"),
          *notes = scratch_path("joined/notes.txt");
     assert_int_equal(mkdir(folder, 0755), 0);
     scratch_write(notes, "not a token file", 16);
-    for (size_t i = 0; i < 4; i++) {
-        char *path = str_printf("%s/part-%zu.bin", folder, i);
-        make(&rows[i % 2 ? 4 : 6], tokens + cuts[i], cuts[i + 1] - cuts[i], path);
+    for (size_t i = 12; i-- > 0;) { /* one token, none, two, one, none, … */
+        size_t from = i / 3 * 3 + (i % 3 > 0), to = i == 11 ? COUNT : i / 3 * 3 + (i % 3 == 2 ? 3 : 1);
+        char *path = str_printf("%s/part-%02zu.bin", folder, i);
+        make(&rows[i % 2 ? 4 : 6], tokens + from, to - from, path);
         free(path);
     }
     read_all(folder, tokens, COUNT);
@@ -346,14 +346,15 @@ static const struct patch index_patches[] = {
     {"cut", MEGATRON, 0, "M", 1, -1, "is torn"},
     {"longer", MEGATRON, 0, "M", 1, 1, "is torn"},
     {"modes", MEGATRON, 0, "M", 1, 4, "multimodal"},
-    {"only a header", MEGATRON, 0, "M", 1, -(4 * 12 + 16 + 1), "MMIDIDX"},
+    {"only a header", MEGATRON, 0, "M", 1, -(4 * 12 + 32 + 1), "MMIDIDX"},
     {"a negative length", MEGATRON, 34 + 3, "\x80", 1, 0, "sequence 0 has -2147483647"},
     {"a long last one", MEGATRON, 34 + 12, "\x8", 1, 0, "sequence 3 has 8"},
     {"a short last one", MEGATRON, 34 + 12, "\x6", 1, 0, "holds others besides"},
     {"a gap", MEGATRON, 34 + 16 + 8, "\4", 1, 0, "sequence 1 at byte 4 instead of 2"},
     {"documents from 1", MEGATRON, 34 + 48, "\1", 1, 0, "document border 1"},
-    {"documents beyond", MEGATRON, 34 + 56, "\5", 1, 0, "document border 5"},
-    {"documents that end early", MEGATRON, 34 + 56, "\3", 1, 0, "ends its documents"},
+    {"documents beyond", MEGATRON, 34 + 72, "\5", 1, 0, "document border 5"},
+    {"documents in disorder", MEGATRON, 34 + 64, "\1", 1, 0, "document border 1 after 2"},
+    {"documents that end early", MEGATRON, 34 + 72, "\3", 1, 0, "ends its documents"},
 };
 
 static void broken_indexes_of_megatron_are_refused(void **state)
@@ -394,7 +395,7 @@ static void tokens_out_of_range_are_refused(void **state)
         int64_t value;
         int64_t vocab;
     } cases[] = {
-        {TOKEN_U8, 1, 200, 200},        {TOKEN_I8, 2, -1, 128},       {TOKEN_I16, 3, -5, 128},
+        {TOKEN_U8, 1, 200, 200},        {TOKEN_I8, 2, -1, 300},       {TOKEN_I16, 3, -5, 128},
         {TOKEN_I32, 4, -2147483647, 9}, {TOKEN_I64, 5, 1LL << 40, 9}, {TOKEN_I64, 5, 1LL << 32, 9},
         {TOKEN_I64, 5, INT64_MIN, 9},   {TOKEN_U16, 8, 65535, 65535}, {TOKEN_I32, 4, 9, 9},
     };
@@ -402,11 +403,11 @@ static void tokens_out_of_range_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err err = {""};
         struct bytes b = {NULL, 0, 0};
-        int32_t length = 3, out[3];
+        int32_t lengths[] = {1, 1, 1}, out[3];
         for (int k = 0; k < 3; k++)
             put_token(&b, cases[i].type, k == 1 ? cases[i].value : 1);
         bytes_save(&b, path);
-        megatron_index(&b, (unsigned char)cases[i].code, token_type_bytes(cases[i].type), &length, 1);
+        megatron_index(&b, (unsigned char)cases[i].code, token_type_bytes(cases[i].type), lengths, 3);
         bytes_save(&b, idx);
         struct corpus *c = corpus_open(path, &err);
         assert_non_null(c);

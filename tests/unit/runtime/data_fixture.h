@@ -79,7 +79,7 @@ static inline void llmc_file(struct bytes *b, uint32_t magic, uint32_t version, 
         put_token(b, type, tokens[i]);
 }
 
-/* Megatron's index for these sequences, in one document. */
+/* Megatron's index for these sequences (at least three), in three documents. */
 static inline void megatron_index(struct bytes *b, unsigned char code, size_t token_bytes,
                                   const int32_t *lengths, size_t n)
 {
@@ -88,13 +88,15 @@ static inline void megatron_index(struct bytes *b, unsigned char code, size_t to
     put_u64(b, 1);
     put(b, &code, 1);
     put_u64(b, n);
-    put_u64(b, 2);
+    put_u64(b, 4);
     put(b, lengths, n * sizeof *lengths);
     for (size_t i = 0; i < n; i++) {
         put_u64(b, at);
         at += (uint64_t)lengths[i] * token_bytes;
     }
     put_u64(b, 0);
+    put_u64(b, 2);
+    put_u64(b, 3);
     put_u64(b, n);
 }
 

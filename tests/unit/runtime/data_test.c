@@ -126,7 +126,8 @@ static void each_corpus_of_a_mixture_has_epochs_of_its_own(void **state)
 static const struct {
     double holdout;
     size_t sequences, held;
-} splits[] = {{0, 40, 0}, {0.5, 40, 20}, {0.1, 40, 4}, {0.001, 40, 1}, {0.0624, 40, 2}, {0.5, 2, 1}};
+} splits[] = {{0, 40, 0},      {0.5, 40, 20}, {0.1, 40, 4}, {0.001, 40, 1},
+              {0.0624, 40, 2}, {0.5, 2, 1},   {0.9, 3, 2}};
 
 /* The last sequences; trained and held out together are all of them, each once. */
 static void what_is_held_out_is_never_trained_on(void **state)

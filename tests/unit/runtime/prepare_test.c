@@ -235,6 +235,46 @@ static void a_bad_line_is_named(void **state)
     free(where);
 }
 
+/* Long enough at the first piece for the threads to encode all that they may. */
+static void dawdle(void *arg, const struct prepare_progress *p)
+{
+    (void)p;
+    if (!*(bool *)arg)
+        usleep(500000);
+    *(bool *)arg = true;
+}
+
+/* Results wait for their turn, and threads for the writer, when it is slow. */
+static void no_piece_is_lost_to_a_slow_writer(void **state)
+{
+    (void)state;
+    struct err err = {""};
+    struct prepare_progress done;
+    bool slept = false;
+    size_t size = 12u << 20;
+    char *in = scratch_path("slow.txt"), *folder = scratch_path("slow"), *text = mem_zero(size, 1);
+    const char *inputs[] = {in};
+    int32_t *out = mem_zero(size, sizeof *out);
+    for (size_t i = 0; i < size; i++)
+        text[i] = (char)(i % 16 == 0 ? '\n' : 'a' + i / 50000 % 26);
+    scratch_write(in, text, size);
+    struct prepare_options o = options_of(inputs, 1, folder);
+    o.shard_tokens = size;
+    o.jobs = 1;
+    assert_int_equal(prepare(&o, dawdle, &slept, &done, &err), 0);
+    struct corpus *c = corpus_open(folder, &err);
+    assert_int_equal(corpus_tokens(c), size);
+    assert_int_equal(corpus_read(c, 0, size, 256, false, out, &err), 0);
+    for (size_t i = 0; i < size; i++)
+        if (out[i] != text[i])
+            fail_msg("byte %zu is %d instead of %d", i, out[i], text[i]);
+    corpus_close(c);
+    free(in);
+    free(folder);
+    free(text);
+    free(out);
+}
+
 static void count_calls(void *arg, const struct prepare_progress *p)
 {
     assert_true(p->done > 0 && p->done <= p->all);
@@ -303,6 +343,7 @@ int main(void)
         cmocka_unit_test(two_cannot_fill_one_folder),
         cmocka_unit_test(prompts_do_not_count),
         cmocka_unit_test(a_bad_line_is_named),
+        cmocka_unit_test(no_piece_is_lost_to_a_slow_writer),
         cmocka_unit_test(prepare_refuses),
         cmocka_unit_test(the_job_must_name_the_tokenizer),
     };

@@ -180,6 +180,36 @@ static void text_is_cut_only_where_it_may_be(void **state)
     free(path);
 }
 
+/* Places that look like the end of a line, but where a tokenizer might look at both sides; and where text may be cut ("|"). */
+static const char *const places[] = {
+    " \nb", "\t\nb",       "\r\nb", "\xe2\x80\xa8\nb", "\xc2\xa0\nb", "\xff\nb", "\n\nb", "x\n b", "x\n.b",
+    "x\n7", "x\n\xc3\xa9", "x\n",   "x\n|y",           ".\n|Y",       "7\n|z",   "~\n|A", "!\n|Z"};
+
+static void each_place_is_judged(void **state)
+{
+    (void)state;
+    struct err err = {""};
+    size_t size = 1 << 20;
+    char *path = scratch_path("places.txt"), *text = mem_zero(size + 64, 1);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        struct piece p;
+        const char *bar = strchr(places[i], '|');
+        size_t before = bar ? (size_t)(bar - places[i]) : strlen(places[i]);
+        memset(text, '-', size + 64);
+        memcpy(text + size, places[i], before);
+        if (bar)
+            memcpy(text + size + before, bar + 1, strlen(bar + 1));
+        scratch_write(path, text, size + 64);
+        struct source *s = open_one(path);
+        assert_true(source_next(s, true, &p, &err));
+        if (p.len != (bar ? size + before : size + 64))
+            fail_msg("place %zu: cut at %zu", i, p.len);
+        source_free(s);
+    }
+    free(path);
+    free(text);
+}
+
 /* JSON lines are cut at line ends only, and each place knows its line. */
 static void lines_stay_whole(void **state)
 {
@@ -229,9 +259,10 @@ static void a_file_that_vanished_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_folder_is_read_in_order), cmocka_unit_test(what_cannot_be_text_is_refused),
-        cmocka_unit_test(no_tokenizer_sees_a_cut),   cmocka_unit_test(text_is_cut_only_where_it_may_be),
-        cmocka_unit_test(lines_stay_whole),          cmocka_unit_test(a_file_that_vanished_is_told),
+        cmocka_unit_test(a_folder_is_read_in_order),    cmocka_unit_test(what_cannot_be_text_is_refused),
+        cmocka_unit_test(no_tokenizer_sees_a_cut),      cmocka_unit_test(text_is_cut_only_where_it_may_be),
+        cmocka_unit_test(each_place_is_judged),         cmocka_unit_test(lines_stay_whole),
+        cmocka_unit_test(a_file_that_vanished_is_told),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
