@@ -7,8 +7,8 @@
  * end), and every rank of the group gets the same bits: replicas stay equal for ever, and a run restarted elsewhere goes on bitwise
  * as before. A failure of the transport ends the process: ranks cannot go on without one.
  *
- * Asynchronous calls return a request at once; their buffers belong to it until comm_wait. comm_progress moves what is under way while
- * the rank computes; a caller with long stretches of work calls it now and then. */
+ * Asynchronous calls return a request at once, or NULL when nothing is left to do; their buffers belong to it until comm_wait.
+ * comm_progress moves what is under way while the rank computes; a caller with long stretches of work calls it now and then. */
 #ifndef BELAY_RUNTIME_COMM_H
 #define BELAY_RUNTIME_COMM_H
 
@@ -94,7 +94,8 @@ bool comm_progress(struct comm *comm);
 
 /* ---- counters ---- */
 
-/* What went over a group since the last reset: calls, bytes that this rank sent, seconds that it was kept waiting in blocking calls and comm_wait. */
+/* What went over a group since the last reset: calls, those with nothing to move included; bytes that this rank sent to others; seconds
+ * that it was kept waiting in blocking calls and comm_wait. A barrier sends a byte a step, a sum each slice once and the own one to all. */
 struct comm_counters {
     uint64_t calls, bytes;
     double seconds;

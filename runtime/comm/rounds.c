@@ -12,7 +12,7 @@
 #include "runtime/comm/comm_private.h"
 
 #define TAGS       32768 /* rounds that may be under way before a number comes again */
-#define SLICE_STEP 16    /* elements: slices begin on cache lines of their array */
+#define SLICE_STEP 16    /* elements: slices of floats begin on cache lines where their array does */
 
 static char *at(const void *base, size_t bytes)
 {
