@@ -16,9 +16,11 @@
 #include "common/mem.h"
 #include "runtime/comm/comm_private.h"
 
-/* Looks for news in vain before a waiting rank lets others have its core: ranks may be more than cores. */
-#define PATIENCE 200
-#define TAG_MAX  32767
+/* Looks for news in vain before a waiting rank lets others have its core: soon where ranks share cores, late (after about a millisecond) where
+ * each has its own, as whoever else gets it may keep it for several. */
+enum { PATIENCE_SHARED = 20, PATIENCE_ALONE = 5000 };
+
+#define TAG_MAX 32767
 
 void comm_misuse(const struct comm_group *group, const char *what)
 {
@@ -64,6 +66,13 @@ static int join(struct comm *c, struct err *err)
     return 0;
 }
 
+/* Are the ranks of this host more than the cores that this one may use? */
+static bool cores_are_shared(void)
+{
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof cores, &cores) == 0 && comm_env_local_size() > CPU_COUNT(&cores);
+}
+
 /* A launcher that the transport does not recognise would leave every rank alone in a world of its own: refuse that. */
 static int check_world(const struct comm *c, struct err *err)
 {
@@ -106,6 +115,7 @@ struct comm *comm_open(struct err *err)
     struct comm *c = mem_zero(1, sizeof *c);
     c->transport = &comm_transport_mpi;
     c->limits = (struct comm_limits){ROUND_BYTES, c->transport->message_max, SMALL_BYTES};
+    c->patience = cores_are_shared() ? PATIENCE_SHARED : PATIENCE_ALONE;
     c->size = 1;
     c->end = &c->active;
     if ((launched() && join(c, err) != 0) || check_world(c, err) != 0) {
@@ -206,12 +216,13 @@ void comm_wait(struct comm_request *request)
     if (!request)
         return;
     double start = clock_monotonic_s();
+    int patience = request->group->comm->patience;
     for (int tries = 0; !rounds_finished(request); tries++) {
         if (to_self(request))
             comm_misuse(request->group,
                         "waits for a message to or from itself whose other half it has not started");
         rounds_progress(request->group->comm);
-        if (tries >= PATIENCE && !rounds_finished(request))
+        if (tries >= patience && !rounds_finished(request))
             sched_yield();
     }
     request->group->counters.seconds += clock_monotonic_s() - start;

@@ -41,6 +41,7 @@ struct comm {
     const struct comm_transport *transport;
     bool joined; /* the transport is open */
     int rank, size;
+    int patience; /* looks in vain before a waiting rank lets others have its core */
     struct comm_limits limits;
     struct comm_group *world, *groups;
     struct round *active, **end;   /* under way, oldest first */

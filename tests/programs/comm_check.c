@@ -6,6 +6,7 @@
  * Each rank can compute what the others hold (value() is a function of rank and place), and so what has to come. What is wrong is printed;
  * the exit code is 1 when any rank found something. */
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,6 +289,8 @@ static void start_job(struct job *j)
 
 static void end_job(struct job *j)
 {
+    while (j->salt % 2 && !comm_done(j->request))
+        sched_yield();
     comm_wait(j->request);
     size_t size = (size_t)comm_size(j->group), first = (size_t)comm_rank(j->group) * j->count;
     void *sum = sums(j->group, j->kind == SCATTER ? first : 0, j->count, j->type, j->salt);
