@@ -223,6 +223,9 @@ static int put_index(const struct work *w, struct indexfile *x, const struct pre
 {
     if (x->tokens == 0)
         return err_set(err, "there is no text in the inputs; nothing was made");
+    if (x->masked == x->tokens)
+        return err_set(err,
+                       "no token counts as a target: the inputs have prompts, but every completion is empty");
     char *path = str_printf("%s/" INDEXFILE_NAME, w->options->out);
     x->documents = p->documents;
     x->text_bytes = p->text_bytes;

@@ -66,8 +66,16 @@ ok "prepares with it again" to again1.out belay-train prepare --out bpe-again --
 ok "the same tokens" same bpe1 bpe-again
 job bpe bpe1
 sed -i 's/tokenizer: bytes/tokenizer: bpe1/; s/heads: 4,/heads: 4, vocab: 600,/' bpe.yaml
+sed -i 's/path: bpe1,/mix: [{path: bpe1, weight: 3}, {path: bpe1\/shard-00000.bin}], holdout: 0.1,/' bpe.yaml
+ok "a run learns from a mixture of them" to bpe.log belay-train bpe.yaml
+like "it says what there is" "$(cat bpe.log)" '^data: 2 corpora, [0-9]+ tokens, [0-9]+ sequences, [0-9]+ held out'
+perl -e 'printf "{\"prompt\":\"what is %d and %d?\",\"completion\":\"%d\"}\n", $_, $_, 2 * $_ for 1 .. 3000' >sums.jsonl
+ok "questions and answers" to sums.out belay-train prepare --out sums sums.jsonl
+like "the questions do not count" "$(cat sums.out)" '[0-9]+ tokens of prompts are not counted'
+job sums sums
+ok "a run learns the answers" to sums.log belay-train sums.yaml
 rc=0
-belay-train bpe.yaml --set train.data.tokenizer=bytes >mixed.out 2>&1 || rc=$?
+belay-train bpe.yaml --set checkpoint.resume=never --set train.data.tokenizer=bytes >mixed.out 2>&1 || rc=$?
 is "a run that names another tokenizer ends" "$rc" 1
 like "and says which one to name" "$(cat mixed.out)" 'bpe1 was made with another tokenizer than train.data.tokenizer, bytes; name the one .*tokenizer: bpe1'
 

@@ -296,6 +296,10 @@ static void prepare_refuses(void **state)
     assert_contains(err.text, "there is no text");
     assert_int_equal(access(index, F_OK), -1);
     assert_int_equal(calls, 1);
+    static const char prompts[] = "{\"prompt\":\"only\",\"completion\":\"\"}";
+    scratch_write(in, prompts, sizeof prompts - 1);
+    assert_int_equal(prepare(&o, NULL, NULL, &done, &err), -1);
+    assert_contains(err.text, "every completion is empty");
     o.tokenizer = "/nowhere.json";
     assert_int_equal(prepare(&o, NULL, NULL, &done, &err), -1);
     assert_contains(err.text, "/nowhere.json");
