@@ -189,6 +189,8 @@ void store_free(struct store *store)
 {
     if (!store)
         return;
+    for (size_t i = 0; i < store->n; i++)
+        comm_wait(store->units[i].gathering); /* of the last update: its buffers go now */
     void *const blocks[] = {store->weights, store->parts,   store->master,  store->gradients,
                             store->sums,    store->moment1, store->moment2, store->packed};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)

@@ -26,6 +26,7 @@ struct store_request {
 
 /* Everything 0. NULL with a sentence when memory is short. */
 struct store *store_new(const struct store_request *request, struct err *err);
+/* Collective after an update in stages 1 and 2: weights may still be on their way. */
 void store_free(struct store *store);
 
 /* For model_new. */
