@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The committed numbers that the model is compared with (tests/unit/runtime/reference_test.c) are what PyTorch gives here.
+. "$(dirname "$0")/../lib.sh"
+folder=$(dirname "$0")/../fixtures/model
+# A Python of the user's own may stand before Debian's, which has the package.
+torch_python() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    "$python" -c 'import torch' 2>/dev/null && { echo "$python"; return; }
+  done
+  return 1
+}
+plan 2
+if ! python=$(torch_python); then
+  skip "reference.json is what reference.py gives" "PyTorch is not there; Debian's package is python3-torch"
+  skip "another number is noticed" "PyTorch is not there"
+  exit 0
+fi
+"$python" "$folder/reference.py" --check "$folder/reference.json" >"$SCRATCH/out" 2>&1
+is "reference.json is what reference.py gives" "$(cat "$SCRATCH/out")" "the file is what this script gives"
+sed '0,/"norms": \[2\.3/s//"norms": [2.4/' "$folder/reference.json" >"$SCRATCH/other.json"
+changed=$("$python" "$folder/reference.py" --check "$SCRATCH/other.json" 2>&1)
+like "another number is noticed" "$changed" 'norms\[0\]: 2\.4.* in the file, 2\.3.* by this script'
