@@ -19,9 +19,7 @@
 
 static const char usage[] =
     "usage: belay-train [--job FILE | FILE] [--set KEY=VALUE]...\n"
-    "       belay-train prepare --out FOLDER INPUT...\n"
-    "       belay-train export CHECKPOINT --out PATH\n"
-    "       belay-train import FOLDER --out CHECKPOINT\n"
+    "       belay-train COMMAND [ARGUMENT]...\n"
     "\n"
     "Trains what the job file says (its train: section), alone or as one of the ranks that mpirun or belay "
     "started.\n"
@@ -29,14 +27,32 @@ static const char usage[] =
     "\n"
     "  --job FILE         the job file (YAML, docs/job-file.md); - reads standard input\n"
     "  --set KEY=VALUE    replaces one field of it, e.g. --set train.steps=40\n"
-    "  prepare            makes token files from text: belay-train prepare --help\n"
-    "  export, import     models in other programs' formats, and from them: belay-train export --help\n"
     "  --help, --version\n"
     "\n"
     "Exit codes: 0 finished, or stopped by SIGTERM after a checkpoint; 1 error; 2 bad usage or job file; 93 "
     "the job can never\n"
     "work like this; 94 loss or gradient not finite; 95 superseded by a newer attempt. SIGUSR1 saves a "
-    "checkpoint now.\n";
+    "checkpoint now.\n"
+    "\n"
+    "Commands (belay-train COMMAND --help):\n";
+
+static const struct {
+    const char *name, *help;
+    int (*run)(int argc, char **argv); /* argv[0] is the name; returns the exit code */
+} commands[] = {
+    {"prepare", "makes token files from text", cmd_prepare},
+    {"export", "writes a checkpoint in another program's format", cmd_export},
+    {"import", "makes a checkpoint of another program's model", cmd_import},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static int help(void)
+{
+    bool failed = fputs(usage, stdout) < 0;
+    for (size_t i = 0; i < COMMANDS; i++)
+        failed = printf("  %-10s %s\n", commands[i].name, commands[i].help) < 0 || failed;
+    return failed ? EXIT_ERROR : EXIT_DONE;
+}
 
 struct options {
     const char *job;
@@ -63,7 +79,7 @@ static int apply_option(int option, struct options *o)
         o->sets[o->n_sets++] = optarg;
         return -1;
     case OPT_HELP:
-        return fputs(usage, stdout) < 0 ? EXIT_ERROR : EXIT_DONE;
+        return help();
     case OPT_VERSION:
         return puts("belay-train " BELAY_VERSION) < 0 ? EXIT_ERROR : EXIT_DONE;
     default: /* getopt has said what is wrong */
@@ -134,15 +150,12 @@ int main(int argc, char **argv)
     struct options o = {.job = NULL};
     host_bound_spinning(argv);
     log_program("belay-train");
-    if (argc > 1 && strcmp(argv[1], "export") == 0)
-        return cmd_export(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "import") == 0)
-        return cmd_import(argc - 1, argv + 1);
-    signals_install();
     if (setvbuf(stdout, NULL, _IOLBF, 0) != 0)
         log_warn("standard output cannot be line-buffered; lines may come late");
-    if (argc > 1 && strcmp(argv[1], "prepare") == 0)
-        return cmd_prepare(argc - 1, argv + 1);
+    for (size_t i = 0; argc > 1 && i < COMMANDS; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    signals_install(); /* a trainer saves before it ends; commands have nothing to save */
     int code = parse_options(argc, argv, &o);
     if (code < 0)
         code = run(&o);
