@@ -28,7 +28,7 @@ static void turn(const struct model *m, act *qkv, bool back)
 static void norm1(const struct model *m, const struct layer *y)
 {
     struct norm norm = norm_of(m, y->unit, "norm1.weight", "norm1.bias", false);
-    norm_forward(m, &norm, y->a->in, y->a->norm1, y->a->mean1, y->a->rstd1);
+    norm_forward(m, &norm, y->a->in, y->a->norm1, y->a->mean1, y->a->rstd1, m->rows);
 }
 
 void attention_forward(struct model *m, const struct layer *y)
@@ -37,7 +37,10 @@ void attention_forward(struct model *m, const struct layer *y)
     norm1(m, y);
     linear_forward(m, &qkv, stream_gather(m, y->a->norm1, m->s.full), m->n, false, y->a->qkv);
     turn(m, y->a->qkv, false);
-    ring_forward(m, y);
+    if (m->cache)
+        cache_forward(m, y);
+    else
+        ring_forward(m, y);
     projection_forward(m, y, &out, PLACE_ATTENTION, y->a->attention, y->a->in, y->a->mid);
 }
 

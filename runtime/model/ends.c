@@ -11,9 +11,9 @@
 
 size_t head_piece(const struct model *m)
 {
-    size_t rows = PIECE_NUMBERS / m->vocab;
+    size_t rows = PIECE_NUMBERS / m->vocab, wanted = m->cache ? m->r.sequences : m->n;
     rows = rows < PIECE_LEAST ? PIECE_LEAST : rows;
-    return rows < m->n ? rows : m->n;
+    return rows < wanted ? rows : wanted;
 }
 
 /* ---- embedding ---- */
@@ -132,6 +132,13 @@ static void piece_backward(const struct model *m, const struct head *h, const st
                     (struct kernel_matrix){x, m->hidden, false}, true, h->gradient, m->hidden);
 }
 
+/* s.logits (n, vocab) of rows x (n,C) behind the last norm */
+static void piece_logits(const struct model *m, const struct head *h, const act *x, size_t n)
+{
+    m->k->gemm_real(n, m->vocab, m->hidden, (struct kernel_matrix){x, m->hidden, false},
+                    (struct kernel_matrix){h->weight, m->hidden, true}, false, m->s.logits, m->vocab);
+}
+
 static double pieces(const struct model *m, const struct head *h, const struct model_batch *b,
                      const struct slot *slot, const act *x, act *dx)
 {
@@ -140,8 +147,7 @@ static double pieces(const struct model *m, const struct head *h, const struct m
     for (size_t at = 0; at < m->n; at += head_piece(m)) {
         size_t n = m->n - at < head_piece(m) ? m->n - at : head_piece(m);
         const act *rows = act_in(m->k, x, at * m->hidden);
-        m->k->gemm_real(n, m->vocab, m->hidden, (struct kernel_matrix){rows, m->hidden, false},
-                        (struct kernel_matrix){h->weight, m->hidden, true}, false, m->s.logits, m->vocab);
+        piece_logits(m, h, rows, n);
         sum += piece_loss(m, slot->targets + at, n, lse);
         if (b->train)
             piece_backward(m, h, b, slot->targets + at, lse, rows, n, act_at(m->k, dx, at * m->hidden));
@@ -150,14 +156,36 @@ static double pieces(const struct model *m, const struct head *h, const struct m
     return sum;
 }
 
-double head_loss(struct model *m, const struct model_batch *b, const struct slot *slot)
+/* The last norm of x (rows, C), in s.narrow. */
+static void last_norm(const struct model *m, const struct slot *slot, const act *x, size_t rows)
 {
     size_t unit = model_unit_of(m, UNIT_NORM, LAYOUT_NONE);
-    bool alone = m->mesh->size.tp == 1;
     model_need(m, unit, false);
     struct norm norm = norm_of(m, unit, "norm.weight", "norm.bias", false);
-    norm_forward(m, &norm, slot->out, m->s.narrow, slot->mean, slot->rstd);
+    norm_forward(m, &norm, x, m->s.narrow, slot->mean, slot->rstd, rows);
     model_done(m, unit);
+}
+
+void head_logits(struct model *m, const struct slot *slot, const int32_t *index, size_t count, real *logits)
+{
+    size_t vocab = own_tokens(m);
+    m->k->from_host(slot->targets, index, count * sizeof *index); /* there are no targets in such a pass */
+    m->k->rows_gather(m->s.partial, slot->out, slot->targets, count, m->hidden);
+    last_norm(m, slot, m->s.partial, count);
+    struct head head = head_of(m, false);
+    for (size_t at = 0; at < count; at += head_piece(m)) {
+        size_t n = count - at < head_piece(m) ? count - at : head_piece(m);
+        piece_logits(m, &head, act_in(m->k, m->s.narrow, at * m->hidden), n);
+        for (size_t i = 0; i < n; i++)
+            m->k->to_host(logits + (at + i) * vocab, m->s.logits + i * m->vocab, vocab * sizeof *logits);
+    }
+    model_done(m, head.unit);
+}
+
+double head_loss(struct model *m, const struct model_batch *b, const struct slot *slot)
+{
+    bool alone = m->mesh->size.tp == 1;
+    last_norm(m, slot, slot->out, m->rows);
     struct head head = head_of(m, b->train);
     const act *x = stream_gather(m, m->s.narrow, m->s.head);
     act *dx = alone ? slot->dnorm : m->s.dhead;

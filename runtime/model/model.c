@@ -110,7 +110,7 @@ static void set_sizes(struct model *m)
     const struct job_model *c = &m->config;
     size_t tp = (size_t)m->mesh->size.tp;
     m->batch = m->r.batch;
-    m->tokens = m->r.context / (size_t)m->mesh->size.cp;
+    m->tokens = m->r.sequences > 0 ? 1 : m->r.context / (size_t)m->mesh->size.cp;
     m->n = m->batch * m->tokens;
     m->sequence = m->r.sequence && tp > 1;
     m->rows = m->sequence ? m->n / tp : m->n;
@@ -161,6 +161,8 @@ static void alloc_cheap(struct model *m, struct layer_acts *a)
 static void alloc_layer(struct model *m, struct layer_acts *a)
 {
     *a = m->shared;
+    if (m->r.inference) /* each layer writes over what the one before it had */
+        return;
     a->in = model_alloc_act(m, m->rows * m->hidden);
     if (m->r.recompute != RECOMPUTE_FULL)
         alloc_inner(m, a);
@@ -193,7 +195,7 @@ static void alloc_slot(struct model *m, struct slot *s)
     for (size_t i = 0; i < m->max_layers; i++) {
         alloc_layer(m, &s->layers[i]);
         s->grads[i] = m->grads;
-        if (m->r.split_weights)
+        if (m->r.split_weights && !m->r.inference)
             alloc_grads(m, &s->grads[i]);
     }
     s->tokens = model_alloc(m, m->n * sizeof *s->tokens);
@@ -205,7 +207,8 @@ static void alloc_slot(struct model *m, struct slot *s)
     s->out = model_alloc_act(m, m->rows * m->hidden);
     s->mean = model_alloc_real(m, m->rows);
     s->rstd = model_alloc_real(m, m->rows);
-    s->dnorm = model_alloc_act(m, m->rows * m->hidden);
+    if (!m->r.inference)
+        s->dnorm = model_alloc_act(m, m->rows * m->hidden);
 }
 
 static bool wide_numbers(const struct model *m)
@@ -221,6 +224,19 @@ static void alloc_ring(struct model *m)
     }
 }
 
+/* What the backward pass alone writes. */
+static void alloc_scratch_back(struct model *m)
+{
+    struct scratch *s = &m->s;
+    s->queries = model_alloc_act(m, m->n * m->queries);
+    if (m->config.experts == 0)
+        s->active = model_alloc_act(m, m->n * m->ffn);
+    if (!wide_numbers(m))
+        s->dqkv = model_alloc_real(m, m->n * m->qkv);
+    if (ends_here(m))
+        s->dhead = model_alloc_act(m, m->n * m->hidden);
+}
+
 static void alloc_scratch(struct model *m)
 {
     struct scratch *s = &m->s;
@@ -228,24 +244,20 @@ static void alloc_scratch(struct model *m)
     s->full = model_alloc_act(m, m->n * m->hidden);
     s->partial = model_alloc_act(m, m->n * m->hidden);
     s->narrow = model_alloc_act(m, m->rows * m->hidden);
-    s->queries = model_alloc_act(m, m->n * m->queries);
-    if (m->config.experts == 0)
-        s->active = model_alloc_act(m, m->n * m->ffn);
-    else
+    if (m->config.experts > 0)
         moe_scratch_new(m);
-    if (!wide_numbers(m)) {
+    if (!wide_numbers(m))
         s->out = model_alloc_real(m, m->n * m->queries);
-        s->dqkv = model_alloc_real(m, m->n * m->qkv);
-    }
     if (m->mesh->size.cp > 1)
         alloc_ring(m);
+    if (!m->r.inference)
+        alloc_scratch_back(m);
     if (!ends_here(m))
         return;
     s->logits = model_alloc_real(m, head_piece(m) * m->vocab);
     s->statistics = model_alloc_real(m, 2 * (tp + 1) * head_piece(m));
     s->losses = model_alloc_real(m, 2 * head_piece(m));
     s->head = model_alloc_act(m, m->n * m->hidden);
-    s->dhead = model_alloc_act(m, m->n * m->hidden);
 }
 
 /* Local token i is at position first + i of its chunk; chunks r and 2 CP - 1 - r. */
@@ -274,11 +286,13 @@ static void set_rope(struct model *m)
 
 static void allocate(struct model *m)
 {
-    if (m->r.recompute == RECOMPUTE_FULL)
+    if (m->r.inference)
+        m->shared.in = model_alloc_act(m, m->rows * m->hidden);
+    if (m->r.inference || m->r.recompute == RECOMPUTE_FULL)
         alloc_inner(m, &m->shared);
-    if (m->r.recompute != RECOMPUTE_NONE)
+    if (m->r.inference || m->r.recompute != RECOMPUTE_NONE)
         alloc_cheap(m, &m->shared);
-    if (!m->r.split_weights)
+    if (!m->r.split_weights && !m->r.inference)
         alloc_grads(m, &m->grads);
     for (int i = 0; i < m->r.slots; i++)
         alloc_slot(m, &m->slots[i]);
@@ -302,6 +316,8 @@ struct model *model_new(const struct model_request *request, struct err *err)
     m->layout = request->layout;
     m->slots = mem_zero((size_t)request->slots, sizeof *m->slots);
     set_sizes(m);
+    if (request->sequences > 0)
+        cache_new(m);
     allocate(m);
     if (m->short_of > 0) {
         err_set(err,
@@ -335,6 +351,7 @@ void model_free(struct model *model)
         free_layers(model, &model->slots[i]);
     moe_acts_free(model, model->shared.moe);
     moe_scratch_free(model);
+    cache_free(model->cache);
     for (size_t i = 0; i < model->n_blocks; i++)
         model->k->free(model->blocks[i]);
     free(model->blocks);
@@ -444,7 +461,7 @@ static bool tokens_fit(const struct model *m, const struct model_batch *b)
     return true;
 }
 
-static double layers_forward(struct model *m, const struct model_batch *b, act *out)
+double layers_forward(struct model *m, const struct model_batch *b, act *out)
 {
     const struct slot *s = &m->slots[b->slot];
     size_t count = m->layout->chunks[b->chunk].count;
@@ -462,6 +479,22 @@ static double layers_forward(struct model *m, const struct model_batch *b, act *
         done_layer(m, &y, false);
     }
     return router;
+}
+
+void stream_forward(struct model *m, const struct model_batch *b)
+{
+    const struct slot *s = &m->slots[b->slot];
+    embed_forward(m, b, s, s->layers[0].in);
+    (void)layers_forward(m, b, s->out);
+}
+
+void model_logits(struct model *model, const struct model_batch *batch, const int32_t *rows, size_t count,
+                  real *logits)
+{
+    const struct slot *s = &model->slots[batch->slot];
+    model->k->from_host(s->tokens, batch->tokens, model->n * sizeof *batch->tokens);
+    stream_forward(model, batch);
+    head_logits(model, s, rows, count, logits);
 }
 
 struct model_loss model_forward(struct model *model, const struct model_batch *batch, act *out)

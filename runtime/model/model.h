@@ -56,6 +56,10 @@ struct model_request {
         split_weights; /* zero-bubble: model_backward leaves the weight gradients of the layers to model_weights */
     int slots;
     uint64_t seed; /* of dropout */
+    bool
+        inference; /* forward passes only: nothing is kept for a backward pass, and there is no room for gradients */
+    size_t
+        sequences; /* with inference: whose keys and values are kept; a pass is then `batch` tokens of any of them (decode.h). 0 = none */
 };
 
 /* NULL with a sentence when the sizes do not fit together or memory is short. */
@@ -97,6 +101,10 @@ act *model_input(const struct model *model, int slot, size_t chunk);
 /* One chunk forward. out (R,C) gets what the next stage needs; not used where the chunk ends the model: then the loss is computed, and when
  * training the gradients of the head at once, so that logits are never kept. Tokens or targets outside of the vocabulary: loss NaN. */
 struct model_loss model_forward(struct model *model, const struct model_batch *batch, act *out);
+/* Logits (count, vocab), in host memory, of rows rows[] (count <= N) of a pass over the whole model: one rank, one chunk. Tokens must be within
+ * the vocabulary; targets are not looked at. */
+void model_logits(struct model *model, const struct model_batch *batch, const int32_t *rows, size_t count,
+                  real *logits);
 /* The same chunk backward, in place: d (R,C) goes from the gradient of the output to that of the input. Where the chunk ends the model d is only
  * written. Adds to the gradients. With split_weights those of the layers' matrices and biases are left to model_weights. */
 void model_backward(struct model *model, const struct model_batch *batch, act *d);

@@ -56,6 +56,9 @@ struct scratch {
     real *dkv[2];
 };
 
+/* Keys and values of the tokens so far, and what a pass adds to them (decode.c). */
+struct cache;
+
 struct model {
     struct model_request r;
     struct job_model config;
@@ -74,6 +77,7 @@ struct model {
     struct slot *slots;
     struct scratch s;
     struct moe_scratch *moe;
+    struct cache *cache;      /* NULL: a pass is of whole sequences */
     struct layer_acts shared; /* what is computed again */
     struct layer_grads grads; /* when not split */
     void **blocks;            /* everything allocated */
@@ -135,8 +139,9 @@ struct norm {
     real *dweight, *dbias;
 };
 struct norm norm_of(const struct model *m, size_t unit, const char *weight, const char *bias, bool gradients);
+/* of `rows` rows */
 void norm_forward(const struct model *m, const struct norm *norm, const act *x, act *out, real *mean,
-                  real *rstd);
+                  real *rstd, size_t rows);
 /* dx (R,C) += */
 void norm_backward(const struct model *m, const struct norm *norm, const act *dout, const act *x,
                    const real *mean, const real *rstd, act *dx);
@@ -183,9 +188,24 @@ const act *projection_gradient(const struct model *m, const struct layer *y, enu
 size_t head_piece(const struct model *m);
 void embed_forward(struct model *m, const struct model_batch *b, const struct slot *slot, act *out);
 void embed_backward(struct model *m, const struct model_batch *b, const struct slot *slot, act *d);
+/* Logits (count, vocab), in host memory, of rows index[] of slot->out. One TP rank. */
+void head_logits(struct model *m, const struct slot *slot, const int32_t *index, size_t count, real *logits);
 double head_loss(struct model *m, const struct model_batch *b,
                  const struct slot *slot); /* with gradients when training */
 void head_backward(struct model *m, const struct slot *slot, act *d);
+
+/* ---- the way through ---- */
+/* The layers of a chunk, the first of which has its input: out gets what comes after the last. Returns the router losses. */
+double layers_forward(struct model *m, const struct model_batch *b, act *out);
+/* Of a model in one chunk: the tokens that the slot holds -> slot->out. */
+void stream_forward(struct model *m, const struct model_batch *b);
+
+/* ---- attention over what is kept of each sequence ---- */
+/* Keeps the keys and values in qkv; attention (N, queries) of each row over those of its sequence up to it. */
+void cache_forward(struct model *m, const struct layer *y);
+/* m->cache, for model_new; what model_alloc gave is freed with the model. */
+void cache_new(struct model *m);
+void cache_free(struct cache *cache);
 
 /* ---- attention over the CP group ---- */
 /* attention (N, queries), lse from qkv */

@@ -365,7 +365,7 @@ static void experts_weights(const struct model *m, const struct layer *y, const 
 static void norm2(const struct model *m, const struct layer *y)
 {
     struct norm norm = norm_of(m, y->unit, "norm2.weight", "norm2.bias", false);
-    norm_forward(m, &norm, y->a->mid, y->a->norm2, y->a->mean2, y->a->rstd2);
+    norm_forward(m, &norm, y->a->mid, y->a->norm2, y->a->mean2, y->a->rstd2, m->rows);
 }
 
 /* x (N,C) to the experts: a->in (receives, C) */

@@ -95,13 +95,13 @@ const act *projection_gradient(const struct model *m, const struct layer *y, enu
 }
 
 void norm_forward(const struct model *m, const struct norm *norm, const act *x, act *out, real *mean,
-                  real *rstd)
+                  real *rstd, size_t rows)
 {
     real eps = (real)m->config.norm_eps;
     if (norm->bias)
-        m->k->layernorm_forward(out, mean, rstd, x, norm->weight, norm->bias, eps, m->rows, m->hidden);
+        m->k->layernorm_forward(out, mean, rstd, x, norm->weight, norm->bias, eps, rows, m->hidden);
     else
-        m->k->rmsnorm_forward(out, rstd, x, norm->weight, eps, m->rows, m->hidden);
+        m->k->rmsnorm_forward(out, rstd, x, norm->weight, eps, rows, m->hidden);
 }
 
 void norm_backward(const struct model *m, const struct norm *norm, const act *dout, const act *x,
