@@ -11,7 +11,9 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "runtime/checkpoint/shelf.h"
+#include "runtime/convert/weights.h"
 #include "runtime/exits.h"
+#include "runtime/stored.h"
 
 #define CANDIDATES_MAX 4096
 
@@ -164,6 +166,36 @@ static int leave_branch(struct run *run)
     return run_agree(run, code, &err);
 }
 
+/* First values of a new run: those of train.from, else by the seed. */
+static int begin(struct run *run)
+{
+    const struct job_train *t = &run->spec->train;
+    struct store *store = engine_store(run->engine);
+    struct err err = {""};
+    if (!t->from) {
+        store_init(store, &t->model, t->seed);
+        return 0;
+    }
+    size_t count;
+    struct checkpoint_array *arrays = stored_parameters(store, engine_layout(run->engine), &count);
+    struct weights *weights = weights_open(t->from, &err);
+    int code = weights ? 0 : EXIT_ERROR;
+    if (code == 0 && weights_suit(weights, &run->state.model, &err) != 0)
+        code = EXIT_NO_RETRY;
+    if (code == 0 && weights_load(weights, arrays, count, &err) != 0)
+        code = EXIT_ERROR;
+    if (code != 0)
+        err_prefix(&err, "train.from");
+    else if (run->rank == 0)
+        printf("starting from the weights of %s\n", weights_path(weights));
+    weights_close(weights);
+    free(arrays);
+    code = run_agree(run, code, &err);
+    if (code == 0)
+        store_spread(store);
+    return code;
+}
+
 int resume_run(struct run *run)
 {
     struct candidates *c = mem_zero(1, sizeof *c);
@@ -175,7 +207,7 @@ int resume_run(struct run *run)
     if (code == 0)
         code = step > 0 ? load(run, step, &found) : 0;
     if (code == 0 && step == 0)
-        store_init(engine_store(run->engine), &run->spec->train.model, run->spec->train.seed);
+        code = begin(run);
     free(c);
     return code == 0 ? leave_branch(run) : code;
 }

@@ -129,7 +129,8 @@ const struct job_field job_fields[] = {
     FIELD("train.data.holdout", REAL, train.holdout, REALS(0, 0.5), DEFAULT("0"),
           "part of the sequences that is kept for evaluation"),
     FIELD("train.from", TEXT, train.from, ANY, COMPUTED("none"),
-          "a Hugging Face folder (safetensors, config.json) whose weights a new run starts with"),
+          "a Hugging Face folder (safetensors, config.json) or a checkpoint whose weights a new run starts "
+          "with"),
     FIELD("train.steps", INT, train.steps, RANGE(1, STEPS_MAX), REQUIRED, "optimizer steps"),
     SECTION("train.batch", REQUIRED, "sequences"),
     FIELD("train.batch.global", INT, train.batch_global, RANGE(1, SEQUENCES_MAX), REQUIRED,
