@@ -77,5 +77,6 @@ function files(root, most) {
 // At least a megabyte, as JavaScript holds it.
 exports.corpus = (root, seed, more) => {
   const text = generator(seed, more);
-  return text(300000) + files(root, 20000) + text(300000);
+  const long = generator(seed + 1, false)(1500).replace(/[^a-z]/g, ''); // one long piece
+  return text(300000) + ` ${long} ` + files(root, 20000) + text(300000);
 };
