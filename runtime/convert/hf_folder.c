@@ -158,7 +158,7 @@ static const struct entry *find_named(const struct hf_folder *f, const char *pre
 {
     char whole[NAMES_SIZE + 32];
     (void)snprintf(whole, sizeof whole, "%s%s", prefix, name); /* fits */
-    return bsearch(whole, f->entries, f->count, sizeof *f->entries, name_against);
+    return f->count > 0 ? bsearch(whole, f->entries, f->count, sizeof *f->entries, name_against) : NULL;
 }
 
 /* The tensor that one of ours is filled from, or NULL with a sentence. */
