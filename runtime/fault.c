@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@ static int bad(const char *text, struct err *err)
 {
     return err_set(err,
                    "BELAY_FAULT=%s is not understood; write exit0|exit1|segv|kill|nan|nangrad|hang @STEP "
-                   "[:rank=R][:attempt=A], such as kill@12:rank=1",
+                   "[:rank=R][:attempt=A][:times=N], such as kill@12:rank=1",
                    text);
 }
 
@@ -44,7 +45,7 @@ static enum fault_kind kind_of(const char *name, size_t len)
 
 int fault_parse(const char *text, struct fault *out, struct err *err)
 {
-    *out = (struct fault){.kind = FAULT_NONE, .rank = -1, .attempt = -1};
+    *out = (struct fault){.kind = FAULT_NONE, .rank = -1, .attempt = -1, .times = 1};
     if (!text || !*text)
         return 0;
     const char *p = strchr(text, '@');
@@ -57,6 +58,7 @@ int fault_parse(const char *text, struct fault *out, struct err *err)
     while (*p == ':') {
         int64_t *field = strncmp(p, ":rank=", 6) == 0      ? &out->rank
                          : strncmp(p, ":attempt=", 9) == 0 ? &out->attempt
+                         : strncmp(p, ":times=", 7) == 0   ? &out->times
                                                            : NULL;
         if (!field)
             return bad(text, err);
@@ -70,11 +72,17 @@ int fault_parse(const char *text, struct fault *out, struct err *err)
     return 0;
 }
 
-enum fault_kind fault_strike(const struct fault *fault, int64_t step, int64_t rank, int64_t attempt)
+static bool is_due(const struct fault *fault, int64_t step, int64_t rank, int64_t attempt)
 {
-    if (fault->kind == FAULT_NONE || fault->step != step || (fault->rank >= 0 && fault->rank != rank) ||
-        (fault->attempt >= 0 && fault->attempt != attempt))
+    return fault->kind != FAULT_NONE && fault->times > 0 && fault->step == step &&
+           (fault->rank < 0 || fault->rank == rank) && (fault->attempt < 0 || fault->attempt == attempt);
+}
+
+enum fault_kind fault_strike(struct fault *fault, int64_t step, int64_t rank, int64_t attempt)
+{
+    if (!is_due(fault, step, rank, attempt))
         return FAULT_NONE;
+    fault->times--;
     switch (fault->kind) {
     case FAULT_EXIT0:
         _exit(0);

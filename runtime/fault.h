@@ -20,12 +20,14 @@ enum fault_kind {
 struct fault {
     enum fault_kind kind;
     int64_t step, rank, attempt; /* rank, attempt -1 = any */
+    int64_t times;               /* that it may still strike: steps come again after going back */
 };
 
-/* Reads "KIND@STEP[:rank=R][:attempt=A]" with KIND exit0|exit1|segv|kill|nan|nangrad|hang; NULL or "" = no fault. 0, or -1 with a sentence. */
+/* Reads "KIND@STEP[:rank=R][:attempt=A][:times=N]" with KIND exit0|exit1|segv|kill|nan|nangrad|hang; NULL or "" = no fault. 0, or -1 with a
+ * sentence. */
 int fault_parse(const char *text, struct fault *out, struct err *err);
 
 /* The fault due now, or FAULT_NONE. Those that end or stop the process happen here and do not return. */
-enum fault_kind fault_strike(const struct fault *fault, int64_t step, int64_t rank, int64_t attempt);
+enum fault_kind fault_strike(struct fault *fault, int64_t step, int64_t rank, int64_t attempt);
 
 #endif
