@@ -21,10 +21,20 @@ checkpoint: {directory: $1, every: 5, keep: 3}
 END
 }
 
-# ranks N COMMAND...: belay-train's way to run under mpirun here
-ranks() {
+# under N COMMAND...: belay-train's way to run under mpirun here (which would read a loop's input)
+under() {
   local n=$1; shift
-  mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader,tcp -n "$n" "$@" --set "parallel.dp=$n"
+  mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader,tcp -n "$n" "$@" </dev/null
+}
+# ranks N COMMAND...: as N replicas
+ranks() { under "$@" --set "parallel.dp=$1"; }
+
+# branch OF NAME STEP: a job NAME.yaml, as OF was when it had just saved STEP
+branch() {
+  local step
+  step=$(printf 'step-%08d' "$3")
+  mkdir "$2" && cp -r "$1/$step" "$2/" && head -n $(($3 + 1)) "$1/metrics.csv" >"$2/metrics.csv" &&
+    sed "s/^name: .*/name: $2/; s/directory: $1/directory: $2/" "$1.yaml" >"$2.yaml"
 }
 
 # to FILE COMMAND...: with its output in FILE, which ends up on the test's when the command fails
