@@ -67,15 +67,15 @@ static int open_at(struct weights *w, const char *path, struct err *err)
         w->folder = hf_folder_open(path, err);
         return w->folder ? 0 : -1;
     }
-    err->text[0] = 0;
-    w->path = newest(path, err);
+    struct err why = {""};
+    w->path = newest(path, &why);
     if (w->path)
         return open_checkpoint(w, err);
     return err_set(
         err,
         "%s is no checkpoint (manifest.json), no directory with a complete one, and no folder of Hugging "
         "Face's layout (config.json)%s%s",
-        path, err->text[0] ? "; " : "", err->text);
+        path, why.text[0] ? "; " : "", why.text);
 }
 
 struct weights *weights_open(const char *path, struct err *err)
