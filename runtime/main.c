@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "runtime/cmd_export.h"
+#include "runtime/cmd_generate.h"
 #include "runtime/cmd_import.h"
 #include "runtime/cmd_prepare.h"
 #include "runtime/comm/comm.h"
@@ -41,6 +42,7 @@ static const struct {
     int (*run)(int argc, char **argv); /* argv[0] is the name; returns the exit code */
 } commands[] = {
     {"prepare", "makes token files from text", cmd_prepare},
+    {"generate", "goes on from a prompt", cmd_generate},
     {"export", "writes a checkpoint in another program's format", cmd_export},
     {"import", "makes a checkpoint of another program's model", cmd_import},
 };
