@@ -10,9 +10,10 @@
 /* ---- a small tokenizer in each of the forms ---- */
 
 /* Tokens behind the 256 bytes, in the printable alphabet. */
-static const char *const words[] = {"he", "ll", "hell", "hello", "\u0120w", "\u0120wo", "\u00e3\u0122"};
-static const char *const merges[] = {"h e",      "l l",       "he ll",        "hell o",
-                                     "\u0120 w", "\u0120w o", "\u00e3 \u0122"};
+static const char *const words[] = {"he",           "ll",  "hell", "hello", "\u0120w", "\u0120wo",
+                                    "\u00e3\u0122", "xyz", "xy",   "zw",    "xyzw"};
+static const char *const merges[] = {"h e",           "l l",  "he ll", "hell o", "\u0120 w", "\u0120w o",
+                                     "\u00e3 \u0122", "xy z", "x y",   "z w",    "xyz w"};
 #define N_WORDS (sizeof words / sizeof *words)
 #define END     (256 + (int)N_WORDS)
 
@@ -248,6 +249,47 @@ static void test_ranks(void **state)
             assert_int_equal(tokenizer_special(t, "<|reserved_special_token_247|>"), 128255);
         }
         tokenizer_free(t);
+    }
+}
+
+/* All cuts of a token are merges: by the token, then by the parts' ids, whichever part is longer. */
+static void test_order_of_cuts(void **state)
+{
+    (void)state;
+    enum { XYZ = 263, XY = 264, ZW = 265 };
+    static const int32_t want[][2] = {{XY, 'z'}, {'x', 'y'}, {'z', 'w'}, {XYZ, 'w'}, {XY, ZW}};
+    struct tokenizer *t = small_ranks(50256);
+    size_t n = tokenizer_merges(t);
+    for (size_t i = 0; i < 5; i++) { /* fillers have no cuts: their parts are no tokens */
+        int32_t left, right;
+        tokenizer_merge(t, n - 5 + i, &left, &right);
+        assert_int_equal(left, want[i][0]);
+        assert_int_equal(right, want[i][1]);
+    }
+    tokenizer_free(t);
+}
+
+/* With ignore_merges a piece that is a token is that token, though no merge leads there. A special token is none of them. */
+static void test_whole_pieces(void **state)
+{
+    (void)state;
+    struct err err = {""};
+    for (int whole = 0; whole < 2; whole++) {
+        json_t *root = small_json(false);
+        json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
+        json_object_set_new(model, "ignore_merges", json_boolean(whole));
+        json_object_set_new(json_object_get(model, "vocab"), "\u0120world", json_integer(500));
+        json_array_append_new(added, json_pack("{s:i, s:s, s:b}", "id", 501, "content", "!!!", "special", 1));
+        struct tokenizer *t = parse(root, &err);
+        assert_non_null(t);
+        if (whole)
+            check_ids(t, "hello world", (const int32_t[]){259, 500}, 2);
+        else
+            check_ids(t, "hello world", encoded[1].ids, encoded[1].n);
+        check_ids(t, "!!!", (const int32_t[]){'!', '!', '!'}, 3);
+        assert_int_equal(tokenizer_special(t, "!!!"), 501);
+        tokenizer_free(t);
+        json_decref(root);
     }
 }
 
@@ -549,7 +591,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),         cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_gaps),          cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_gaps),          cmocka_unit_test(test_order_of_cuts),
+        cmocka_unit_test(test_whole_pieces),  cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_write),
         cmocka_unit_test(test_json_refusals), cmocka_unit_test(test_rank_refusals),
         cmocka_unit_test(test_gpt2_refusals), cmocka_unit_test(test_open),
