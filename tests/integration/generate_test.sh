@@ -44,8 +44,8 @@ gen --checkpoint llama --batch --prompt-file prompts.txt --samples 3 --seed 3 --
 is "every prompt, every sample" "$(lines batch.json .prompt | tr -d '\n') $(lines batch.json .sample | tr -d '\n')" "000111222333 012012012012"
 gen --checkpoint llama --batch --prompt-file prompts.txt --samples 3 --seed 3 --max-tokens 20 --json --width 2 >narrow.json
 ok "the same in groups of two" cmp batch.json narrow.json
-is "and alone" "$(one --seed 3)" "$(lines batch.json .text | sed -n 4p)"
-is "samples differ" "$(lines batch.json .text | sort -u | wc -l)" 12
+is "and alone" "$(one --seed 3 --json | json .tokens)" "$(lines batch.json .tokens | sed -n 4p)"
+is "samples differ" "$(lines batch.json .tokens | sort -u | wc -l)" 12
 is "on standard input" "$(gen --checkpoint llama --batch --seed 3 --samples 3 --max-tokens 20 --json <prompts.txt)" "$(cat batch.json)"
 is "a checkpoint by its name" "$(one --seed 3 --checkpoint llama/step-00000060)" "$(one --seed 3)"
 ok "an older one is another" test "$(one --seed 3 --checkpoint llama/step-00000050)" != "$(one --seed 3)"
