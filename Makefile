@@ -273,11 +273,15 @@ FUZZ_SEEDS_cluster := tests/topologies
 FUZZ_SEEDS_scenario := examples
 FUZZ_SEEDS_tokens := tests/fuzz/seeds/tokens
 FUZZ_SEEDS_text := tests/fuzz/seeds/text
+FUZZ_SEEDS_checkpoint := tests/fuzz/seeds/checkpoint
 # FUZZ_SRC_NAME, FUZZ_LIBS_NAME: what one needs beyond schema/ and common/
 FUZZ_SRC_tokens := $(addprefix runtime/data/,tokenfile.c megatron.c record.c)
 FUZZ_SRC_text := $(wildcard runtime/text/*.c)
 FUZZ_LIBS_text = $(LIBS_RUNTIME)
-$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(SRC_schema) $(SRC_common) $$(FUZZ_SRC_$$*) $(wildcard schema/*.h common/*.h runtime/data/*.h runtime/text/*.h tests/fuzz/*.h)
+FUZZ_SRC_checkpoint := $(addprefix runtime/,$(addprefix checkpoint/,box.c digest.c dtype.c manifest.c manifest_model.c safetensors.c) \
+  convert/hf_config.c convert/tensors.c)
+FUZZ_LIBS_checkpoint = $(LIBS_RUNTIME)
+$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(SRC_schema) $(SRC_common) $$(FUZZ_SRC_$$*) $(wildcard schema/*.h common/*.h runtime/*/*.h tests/fuzz/*.h)
 	@mkdir -p $(@D)/corpus-$*
 	@echo "  FUZZ $<"
 	@clang $(CPPFLAGS_ALL) -std=c11 -O1 -g -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) $(FUZZ_LIBS_$*) $(SYSLIBS_schema) -o $@
