@@ -2,6 +2,8 @@
 #include "common/mem.h"
 #include "scratch.h"
 
+#include <float.h>
+#include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -131,6 +133,132 @@ static void test_reads_back_bitwise(void **state)
     free(path);
 }
 
+/* The field of row 1 under a name of the header, as text. */
+static const char *field(const char *text, const char *name)
+{
+    static char out[64];
+    const char *head = text, *row = strchr(text, '\n') + 1;
+    size_t len = strlen(name);
+    while (strncmp(head, name, len) != 0 || (head[len] != ',' && head[len] != '\n')) {
+        head += strcspn(head, ",\n");
+        row += strcspn(row, ",\n");
+        if (*head++ != ',' || *row++ != ',')
+            fail_msg("no column %s", name);
+    }
+    snprintf(out, sizeof out, "%.*s", (int)strcspn(row, ",\n"), row);
+    return out;
+}
+
+static void test_every_column(void **state)
+{
+    (void)state;
+    struct err err;
+    char *path = scratch_path("columns.csv");
+    struct metrics *m = open_at(path, 0);
+    const struct metrics_row row = {.step = 1,
+                                    .loss = 2,
+                                    .grad_norm = 3,
+                                    .lr = 4,
+                                    .tokens = 5,
+                                    .step_ms = 6,
+                                    .tokens_per_second = 7,
+                                    .mfu = 8,
+                                    .compute_ms = 9,
+                                    .wait_ms = 10,
+                                    .attempt = 11,
+                                    .hfu = 12,
+                                    .router_loss = 2.0 / 3,
+                                    .held_loss = 1.0 / 3,
+                                    .skipped = true,
+                                    .bubble = 15,
+                                    .axis_ms = {16, 17, 18, 19, 20},
+                                    .axis_mib = {21, 22, 23, 24, 25}};
+    const struct {
+        const char *name;
+        double value;
+    } columns[] = {{"step", 1},       {"loss", 2},
+                   {"grad_norm", 3},  {"lr", 4},
+                   {"tokens", 5},     {"step_ms", 6},
+                   {"mfu", 8},        {"tokens_per_second", 7},
+                   {"compute_ms", 9}, {"wait_ms", 10},
+                   {"attempt", 11},   {"hfu", 12},
+                   {"skipped", 1},    {"router_loss", 2.0 / 3},
+                   {"bubble", 15},    {"held_loss", 1.0 / 3},
+                   {"tp_ms", 16},     {"cp_ms", 17},
+                   {"pp_ms", 18},     {"ep_ms", 19},
+                   {"dp_ms", 20},     {"tp_mib", 21},
+                   {"cp_mib", 22},    {"pp_mib", 23},
+                   {"ep_mib", 24},    {"dp_mib", 25}};
+    assert_int_equal(metrics_append(m, &row, &err), 0);
+    metrics_close(m);
+    char *text = scratch_read(path);
+    size_t commas = 0;
+    for (const char *c = METRICS_HEADER; *c; c++)
+        commas += *c == ',';
+    assert_int_equal(commas + 1, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (strtod(field(text, columns[i].name), NULL) != columns[i].value)
+            fail_msg("%s is %s", columns[i].name, field(text, columns[i].name));
+    free(text);
+    free(path);
+}
+
+/* Without an evaluation its field is empty, and numbers of any length leave the row whole. */
+static void test_empty_and_long_fields(void **state)
+{
+    (void)state;
+    struct err err;
+    char *path = scratch_path("long.csv");
+    struct metrics *m = open_at(path, 0);
+    struct metrics_row row = {.step = 1, .held_loss = NAN};
+    assert_int_equal(metrics_append(m, &row, &err), 0);
+    row = (struct metrics_row){.step = INT64_MAX,
+                               .loss = -DBL_MAX,
+                               .grad_norm = -DBL_MIN,
+                               .lr = -DBL_MAX,
+                               .tokens = UINT64_MAX,
+                               .attempt = INT64_MIN,
+                               .router_loss = -DBL_MAX,
+                               .held_loss = -DBL_MIN};
+    for (size_t i = 0; i < METRICS_AXES; i++)
+        row.axis_ms[i] = row.axis_mib[i] = -FLT_MIN;
+    assert_int_equal(metrics_append(m, &row, &err), 0);
+    metrics_close(m);
+    assert_steps(path, "1 9223372036854775807 ");
+    char *text = scratch_read(path);
+    assert_string_equal(field(text, "held_loss"), "");
+    assert_string_equal(field(text, "skipped"), "0");
+    free(text);
+    free(path);
+}
+
+/* What a resumed run's guard is told of the rows before. */
+static void test_recall(void **state)
+{
+    (void)state;
+    char *path = scratch_path("recall.csv");
+    struct metrics_past past[3];
+    assert_int_equal(metrics_recall(path, past, 3), 0);
+    struct metrics *m = open_at(path, 0);
+    assert_int_equal(metrics_recall(path, past, 3), 0);
+    for (int64_t step = 1; step <= 5; step++)
+        append(m, step, step == 4 ? (double)NAN : 1.0 / (double)step);
+    metrics_close(m);
+    assert_int_equal(metrics_recall(path, past, 0), 0);
+    assert_int_equal(metrics_recall(path, past, 3), 3);
+    assert_int_equal(past[0].step, 3);
+    assert_true(past[0].loss == 1.0 / 3 && past[0].grad_norm == past[0].loss / 3);
+    assert_int_equal(past[1].step, 4);
+    assert_true(isnan(past[1].loss));
+    assert_int_equal(past[2].step, 5);
+    FILE *torn = fopen(path, "ae");
+    fputs("6,1,2,3\nrubbish\n7,x,1\n8,1.5,2", torn); /* the last line has no end */
+    fclose(torn);
+    assert_int_equal(metrics_recall(path, past, 3), 3);
+    assert_int_equal(past[2].step, 6);
+    free(path);
+}
+
 static void test_foreign_columns_are_kept(void **state)
 {
     (void)state;
@@ -182,6 +310,9 @@ int main(void)
         cmocka_unit_test(test_damaged_files),
         cmocka_unit_test(test_old_writer_is_cut_off),
         cmocka_unit_test(test_reads_back_bitwise),
+        cmocka_unit_test(test_every_column),
+        cmocka_unit_test(test_empty_and_long_fields),
+        cmocka_unit_test(test_recall),
         cmocka_unit_test(test_foreign_columns_are_kept),
         cmocka_unit_test(test_full_disk),
     };
