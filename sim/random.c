@@ -3,23 +3,18 @@
 
 #include <math.h>
 
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
+#include "common/mix.h"
 
 struct random_stream random_stream(uint64_t seed, uint64_t stream)
 {
-    return (struct random_stream){
-        .key = mix(mix(seed + 0x9e3779b97f4a7c15u) ^ (stream * 0xd1342543de82ef95u + 1))};
+    return (struct random_stream){.key =
+                                      mix64(mix64(seed + MIX_GOLDEN) ^ (stream * 0xd1342543de82ef95u + 1))};
 }
 
 uint64_t random_next(struct random_stream *s)
 {
     s->count++;
-    return mix(mix(s->count * 0x9e3779b97f4a7c15u) ^ s->key);
+    return mix64(mix64(s->count * MIX_GOLDEN) ^ s->key);
 }
 
 double random_uniform(struct random_stream *s)

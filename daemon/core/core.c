@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/mem.h"
+#include "common/mix.h"
 #include "daemon/core/core_private.h"
 #include "daemon/core/recovery.h"
 
@@ -62,10 +63,7 @@ void core_free(struct core *core)
 /* splitmix64 */
 uint64_t core_random(struct core *core)
 {
-    uint64_t z = (core->random += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return mix64(core->random += MIX_GOLDEN);
 }
 
 int64_t core_mono_of(const struct core *core, int64_t utc_ms)

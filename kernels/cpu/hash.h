@@ -4,26 +4,19 @@
 
 #include <stdint.h>
 
+#include "common/mix.h"
 #include "kernels/kernels.h"
-
-/* The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of x reaches every bit of the result. */
-static inline uint64_t hash_mix(uint64_t x)
-{
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;
-    x = (x ^ x >> 27) * 0x94D049BB133111EB;
-    return x ^ x >> 31;
-}
 
 /* what all columns of a row share */
 static inline uint64_t hash_row(uint64_t key, uint64_t row)
 {
-    return hash_mix(key ^ hash_mix(row + 0x9E3779B97F4A7C15));
+    return mix64(key ^ mix64(row + MIX_GOLDEN));
 }
 
 /* the key of one attention head, by its number in the whole model */
 static inline uint64_t hash_head(uint64_t key, size_t head)
 {
-    return hash_mix(key + (head + 1) * 0x9E3779B97F4A7C15);
+    return mix64(key + (head + 1) * MIX_GOLDEN);
 }
 
 /* 32 bits for one column of the row with hash_row low + 2^32 high */

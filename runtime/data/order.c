@@ -7,17 +7,11 @@
  * half. This count grows by 0 or 1 with m, so that it says both whose sample m is and how many its half has had before. */
 #include "runtime/data/order.h"
 
+#include "common/mix.h"
+
 #define FEISTEL_ROUNDS 6
-#define GOLDEN         0x9e3779b97f4a7c15ULL
 #define UNITS                                                                                                \
     1099511627776.0 /* 2^40: weights are kept to 12 digits, and products of counts fit in 128 bits */
-
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31);
-}
 
 /* One pass of the network over numbers of 2*half bits. */
 static uint64_t feistel(uint64_t x, unsigned half, uint64_t key)
@@ -25,7 +19,7 @@ static uint64_t feistel(uint64_t x, unsigned half, uint64_t key)
     uint64_t mask = (1ULL << half) - 1;
     uint64_t left = x >> half, right = x & mask;
     for (uint64_t round = 0; round < FEISTEL_ROUNDS; round++) {
-        uint64_t next = left ^ (mix(right + mix(key + round * GOLDEN)) & mask);
+        uint64_t next = left ^ (mix64(right + mix64(key + round * MIX_GOLDEN)) & mask);
         left = right;
         right = next;
     }
@@ -34,7 +28,7 @@ static uint64_t feistel(uint64_t x, unsigned half, uint64_t key)
 
 uint64_t order_pick(uint64_t n, uint64_t seed, uint64_t sample)
 {
-    uint64_t key = mix(mix(seed + GOLDEN) + sample / n);
+    uint64_t key = mix64(mix64(seed + MIX_GOLDEN) + sample / n);
     unsigned half = 1;
     while (half < 31 && (1ULL << (2 * half)) < n)
         half++;
@@ -94,5 +88,5 @@ struct order_place order_mix(const uint64_t *units, size_t n, uint64_t sample)
 
 uint64_t order_seed(uint64_t seed, size_t corpus)
 {
-    return corpus == 0 ? seed : mix(seed + mix(corpus * GOLDEN));
+    return corpus == 0 ? seed : mix64(seed + mix64(corpus * MIX_GOLDEN));
 }

@@ -3,22 +3,15 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/mix.h"
 #include "runtime/model/model.h"
 
-#define GOLDEN   0x9E3779B97F4A7C15u
 #define INIT_STD 0.02
-
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
 
 /* Number i of the stream `key`, N(0,1); numbers 2j and 2j+1 are one pair. */
 static double normal(uint64_t key, uint64_t i)
 {
-    uint64_t bits = mix(key + (i / 2 + 1) * GOLDEN);
+    uint64_t bits = mix64(key + (i / 2 + 1) * MIX_GOLDEN);
     double u = ((double)(bits >> 32) + 0.5) / 4294967296.0,
            turn = (double)(bits & 0xFFFFFFFFu) / 4294967296.0;
     double radius = sqrt(-2 * log(u)), angle = 6.283185307179586 * turn;
@@ -44,7 +37,7 @@ void model_init_tensor(const struct layout_tensor *tensor, const struct job_mode
                        real *out)
 {
     const struct layout_tensor *t = tensor;
-    uint64_t key = mix(mix(seed + GOLDEN) + name_key(t->name));
+    uint64_t key = mix64(mix64(seed + MIX_GOLDEN) + name_key(t->name));
     double std = t->fill == FILL_RESIDUAL ? INIT_STD / sqrt(2.0 * (double)config->layers) : INIT_STD;
     size_t rows = t->to[0] - t->from[0];
     memset(out, 0, t->rows * t->columns * sizeof *out);

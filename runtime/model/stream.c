@@ -3,9 +3,8 @@
  * Without sequence parallelism every TP rank has all rows and computes what is done to them alike, bit by bit. With it (Korthikanti et al.,
  * arXiv 2205.05198) each has its own rows: they are gathered before a block and reduced and scattered behind it, which moves the same bytes
  * as the all-reduce does. */
+#include "common/mix.h"
 #include "runtime/model/model_private.h"
-
-#define GOLDEN 0x9E3779B97F4A7C15u
 
 static enum comm_type act_type(const struct model *m)
 {
@@ -31,18 +30,11 @@ act *stream_reduce(const struct model *m, act *partial, act *own)
     return partial;
 }
 
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
 uint64_t dropout_key(const struct model *m, uint64_t step, size_t layer, enum place place)
 {
-    uint64_t key = mix(m->r.seed + GOLDEN);
-    key = mix(key + step * GOLDEN);
-    return mix(key + (layer * PLACES + (uint64_t)place) * GOLDEN);
+    uint64_t key = mix64(m->r.seed + MIX_GOLDEN);
+    key = mix64(key + step * MIX_GOLDEN);
+    return mix64(key + (layer * PLACES + (uint64_t)place) * MIX_GOLDEN);
 }
 
 struct kernel_dropout stream_dropout(const struct model *m, const struct model_batch *b,

@@ -6,27 +6,19 @@
 #include <stdlib.h>
 
 #include "common/mem.h"
-
-#define GOLDEN 0x9E3779B97F4A7C15u
-
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
+#include "common/mix.h"
 
 double sampling_uniform(uint64_t seed, uint64_t stream, uint64_t position)
 {
-    uint64_t x = mix(mix(mix(seed + GOLDEN) + stream + GOLDEN) + position + GOLDEN);
+    uint64_t x = mix64(mix64(mix64(seed + MIX_GOLDEN) + stream + MIX_GOLDEN) + position + MIX_GOLDEN);
     return (double)(x >> 11) * 0x1p-53;
 }
 
 uint64_t sampling_stream(const int32_t *prompt, size_t count, uint64_t sample)
 {
-    uint64_t h = mix(sample + GOLDEN);
+    uint64_t h = mix64(sample + MIX_GOLDEN);
     for (size_t i = 0; i < count; i++)
-        h = mix(h + (uint64_t)prompt[i] + GOLDEN);
+        h = mix64(h + (uint64_t)prompt[i] + MIX_GOLDEN);
     return h;
 }
 
