@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "runtime/cmd_eval.h"
 #include "runtime/cmd_export.h"
 #include "runtime/cmd_generate.h"
 #include "runtime/cmd_import.h"
@@ -43,6 +44,7 @@ static const struct {
 } commands[] = {
     {"prepare", "makes token files from text", cmd_prepare},
     {"generate", "goes on from a prompt", cmd_generate},
+    {"eval", "measures how well a model predicts", cmd_eval},
     {"export", "writes a checkpoint in another program's format", cmd_export},
     {"import", "makes a checkpoint of another program's model", cmd_import},
 };
