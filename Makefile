@@ -232,7 +232,7 @@ check: deps
 	@$(MAKE) --no-print-directory check-run
 check-run: build-tests $(if $(filter tests/interop/%,$(TESTS)),$(BUILD)/interop/.installed)
 	@prove --timer --exec 'bash tests/run-one.sh' $(TESTS)
-check-interop: build-tests $(BUILD)/interop/.installed
+check-interop: all $(TOOLS) $(BUILD)/interop/.installed
 	@prove --timer --exec 'bash tests/run-one.sh' $(INTEROP)
 unit: build-tests
 	@prove --exec 'bash tests/run-one.sh' $(UNIT) $(DOUBLE)
