@@ -127,6 +127,37 @@ static void assert_values(const struct weights *w, size_t model, enum dtype type
     tensors_free(&list);
 }
 
+/* No file is larger than asked, unless for one tensor, and none could have taken the next one's first tensor, too. */
+static void assert_shards(const char *folder, uint64_t most)
+{
+    struct err err = {""};
+    char *index_path = str_printf("%s/model.safetensors.index.json", folder);
+    json_t *index = jsonx_read_file(index_path, 1u << 20, &err), *map = json_object_get(index, "weight_map"),
+           *file;
+    const char *name, *last = "";
+    uint64_t bytes = 0, all = 0;
+    size_t tensors = 0;
+    json_object_foreach(map, name, file)
+    {
+        char *path = str_printf("%s/%s", folder, json_string_value(file));
+        struct safetensors *f = safetensors_open(path, &err);
+        const struct safetensors_tensor *t = safetensors_find(f, name);
+        bool next = strcmp(last, json_string_value(file)) != 0;
+        if (next)
+            assert_true(tensors == 0 || bytes + (t->to - t->from) > most);
+        bytes = (next ? 0 : bytes) + (t->to - t->from);
+        tensors = next ? 1 : tensors + 1;
+        all += t->to - t->from;
+        assert_true(bytes <= most || tensors == 1);
+        last = json_string_value(file);
+        safetensors_close(f);
+        free(path);
+    }
+    assert_int_equal(jsonx_int_or(json_object_get(index, "metadata"), "total_size", 0), all);
+    json_decref(index);
+    free(index_path);
+}
+
 /* In one file and in many, in every type; then back as a checkpoint. */
 static void test_there_and_back(void **state)
 {
@@ -147,6 +178,8 @@ static void test_there_and_back(void **state)
                  *index = str_printf("%s/model.safetensors.index.json", folder),
                  *again = str_printf("%s.checkpoint", folder);
             assert_int_equal(access(index, F_OK), i == 0 ? -1 : 0);
+            if (i > 0)
+                assert_shards(folder, ways[i].shard);
             struct weights *there = open_weights(folder);
             assert_int_equal(manifest_same_model(weights_model(there), &models[m].model, &err), 0);
             assert_values(there, m, ways[i].type);
