@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Exported models in llama.cpp (node-llama-cpp's prebuilt binding): GPT-2, Llama, Mixtral with random weights are computed as a reference in double
-# computes them from Hugging Face's layout, itself exported; texts are cut into the same ids as here.
-. "$(dirname "$0")/../lib.sh"
+# computes them from Hugging Face's layout, itself exported; trained ones say what `belay-train generate` says; texts are cut into the same ids as
+# here.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$root/tests/integration/train_lib.sh"
 : "${BELAY_INTEROP:?set BELAY_INTEROP to the folder with node_modules (make check-interop does)}"
 export NODE_PATH=$BELAY_INTEROP/node_modules
-root=$(cd "$(dirname "$0")/../.." && pwd)
 here=$root/tests/interop
-cd "$SCRATCH" || exit 1
 if ! ls "$BELAY_INTEROP"/node_modules/@node-llama-cpp/linux-*/bins/*/llama-addon.node >/dev/null 2>&1; then
   echo "1..0 # SKIP there is no llama.cpp for this kind of processor on npm"; exit 0
 fi
@@ -31,6 +31,24 @@ for kind in gpt2 llama tied mixtral; do
     ok "$kind goes out as GGUF in $dtype" export_to $kind.checkpoint --out $kind.$dtype.gguf --dtype $dtype --tokenizer bytes
     ok "$kind in $dtype: $count id(s) and their logits in llama.cpp" computed $limit $kind.$dtype $count
   done
+done
+# generated LIMIT CHECKPOINT GGUF: the most likely ids after a prompt here are those in llama.cpp
+generated() {
+  belay-train generate --checkpoint "$2" --tokenizer bytes --prompt-ids 72,101,108,108,111 --temperature 0 --max-tokens 24 --ignore-end --json --logprobs >ours.json &&
+    node "$here/llama.cjs" "$3" 24 72 101 108 108 111 >llama.json || return 1
+  node "$here/generated.cjs" "$1" ours.json llama.json >out; local rc=$?
+  sed 's/^/# /' out
+  return $rc
+}
+for kind in gpt2 llama tied mixtral; do
+  ok "$kind: belay-train generate says the same" generated 2e-3 $kind.checkpoint $kind.f32.gguf
+done
+for kind in gpt2 llama mixtral; do
+  job_file "run-$kind" "${kind/mixtral/llama}"
+  [ $kind = mixtral ] && sed -i 's/context: 32}/context: 32, experts: 4, top_k: 2}/' run-$kind.yaml
+  ok "$kind learns" quietly belay-train run-$kind.yaml --set train.steps=150 --set checkpoint.every=150 --set train.optimizer.lr=1e-2
+  ok "$kind goes out of its checkpoint directory" export_to run-$kind --out run-$kind.gguf
+  ok "what was learned is said in llama.cpp, too" generated 2e-3 run-$kind run-$kind.gguf
 done
 ok "what came in leaves bit for bit" node "$here/same_weights.cjs" from-mixtral mixtral.f32
 

@@ -20,7 +20,7 @@ function gain(n) {
   return t;
 }
 
-function gpt2(V = 300) {
+function gpt2(V = 256) {
   const C = 32, F = 96, T = 64, L = 2, tensors = {};
   tensors["wte.weight"] = matrix(V, C);
   tensors["wpe.weight"] = matrix(T, C);
