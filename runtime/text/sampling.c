@@ -117,5 +117,7 @@ double sampling_log_probability(const float *logits, size_t vocab, int32_t id)
     double most = (double)logits[best], sum = 0;
     for (size_t i = 0; i < vocab; i++)
         sum += exp((double)logits[i] - most);
+    /* the best one adds 1 to the sum */
+    /* cppcheck-suppress invalidFunctionArg */
     return (double)logits[id] - most - log(sum);
 }
