@@ -72,6 +72,8 @@ static real combine_lse(const real *x, size_t parts, size_t stride)
     for (size_t p = 0; p < parts;
          p++) /* a part without columns adds nothing, even where the others are broken */
         sum += x[p * stride] == -INFINITY ? 0 : exp((double)x[p * stride] - (double)most);
+    /* nothing anywhere: -Inf, as it should be */
+    /* cppcheck-suppress invalidFunctionArg */
     return parts == 1 ? x[0] : most + (real)log(sum);
 }
 

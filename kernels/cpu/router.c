@@ -16,6 +16,8 @@ static real softmax(real *out, const real *x, size_t e)
         sum += out[j] = real_exp(x[j] - most);
     for (size_t j = 0; j < e; j++)
         out[j] /= sum;
+    /* e > 0, and the largest adds 1 to the sum */
+    /* cppcheck-suppress invalidFunctionArg */
     return most + (real)log((double)sum);
 }
 
