@@ -100,6 +100,10 @@ static int check(const struct model_request *r, struct err *err)
     if (r->batch < 1 || r->batch > INT_MAX / r->context)
         return err_set(err, "model: a micro-batch of %zu sequences of %zu tokens: make it 1 to %zu", r->batch,
                        r->context, INT_MAX / r->context);
+    if (r->split_weights && r->recompute != RECOMPUTE_NONE)
+        return err_set(
+            err, "model: passes for weight gradients of their own need the activations, which recomputation "
+                 "does not keep; use recompute: none, or another schedule");
     return check_heads(c, err) != 0 || check_cuts(r, err) != 0 ? -1 : 0;
 }
 

@@ -53,7 +53,7 @@ struct model_request {
     bool sequence;         /* sequence parallelism (has effect with TP > 1) */
     enum job_recompute recompute;
     bool
-        split_weights; /* zero-bubble: model_backward leaves the weight gradients of the layers to model_weights */
+        split_weights; /* zero-bubble: model_backward leaves the weight gradients of the layers to model_weights; not with recompute */
     int slots;
     uint64_t seed; /* of dropout */
     bool
