@@ -132,7 +132,8 @@ int weights_verify(const struct weights *weights, struct err *err)
 int weights_suit(const struct weights *weights, const struct manifest_model *now, struct err *err)
 {
     struct manifest_model then = *weights_model(weights);
-    if (now->context < then.context)
+    if (now->context < then.context ||
+        strcmp(then.arch, "gpt2") != 0) /* only GPT-2 has a table of positions */
         then.context = now->context;
     if (manifest_same_model(now, &then, err) == 0)
         return 0;

@@ -28,7 +28,7 @@ char *weights_tokenizer(const struct weights *weights);
 /* Checks the hashes of a checkpoint; the other layout has none. 0, or -1 with a sentence. */
 int weights_verify(const struct weights *weights, struct err *err);
 
-/* Can a run of model `now` start with them? The context may be shorter. 0, or -1 with a sentence. */
+/* Can a run of model `now` start with them? The context may be another, of GPT-2 only a shorter one. 0, or -1 with a sentence. */
 int weights_suit(const struct weights *weights, const struct manifest_model *now, struct err *err);
 
 /* Fills pieces of parameters (checkpoint_array); reads no others. position.weight may have fewer rows than there. 0, or -1 with a sentence. */

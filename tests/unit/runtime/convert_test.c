@@ -407,8 +407,8 @@ static void test_folder_refuses(void **state)
     free(saved);
 }
 
-/* A job may use a part of the positions, and no more than there are. */
-static void test_shorter_context(void **state)
+/* A job may use a part of the positions, and no more than there are; without a table of them, any number. */
+static void test_other_context(void **state)
 {
     (void)state;
     struct err err = {""};
@@ -433,6 +433,13 @@ static void test_shorter_context(void **state)
         assert_int_equal(weights_load(w, &a, 1, &err), -1);
         weights_close(w);
     }
+    char *rotary = str_printf("%s/llama.checkpoint", scratch);
+    struct weights *w = open_weights(rotary);
+    struct manifest_model longer = models[2].model;
+    longer.context = 1000;
+    assert_int_equal(weights_suit(w, &longer, &err), 0);
+    weights_close(w);
+    free(rotary);
     free(saved);
     free(folder);
 }
@@ -501,7 +508,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_rotary_rows),
         cmocka_unit_test(test_parts),          cmocka_unit_test(test_export_refuses),
-        cmocka_unit_test(test_folder_refuses), cmocka_unit_test(test_shorter_context),
+        cmocka_unit_test(test_folder_refuses), cmocka_unit_test(test_other_context),
         cmocka_unit_test(test_directory),      cmocka_unit_test(test_outfolder),
         cmocka_unit_test(test_job_model)};
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
