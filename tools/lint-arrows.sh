@@ -25,7 +25,7 @@ BEGIN {
   may["runtime/model"] = "runtime/model runtime/comm kernels schema common"
   may["runtime/engine"] = "runtime/engine runtime/model runtime/comm kernels schema common"
   may["runtime/checkpoint"] = "runtime/checkpoint runtime/model common"
-  may["runtime/convert"] = "runtime/convert runtime/checkpoint runtime/text schema common"
+  may["runtime/convert"] = "runtime/convert runtime/checkpoint runtime/text runtime/model runtime/comm schema common"
   may["runtime"] = "runtime runtime/comm runtime/text runtime/data runtime/model runtime/engine runtime/checkpoint runtime/convert kernels schema common"
   # parts that compute only: the core, and the planner and simulator around it
   pure["daemon/core"] = pure["planner"] = pure["sim"] = 1

@@ -13,7 +13,7 @@ struct tensor_desc {
 
 struct tensor_list {
     struct tensor_desc *items;
-    size_t count, room;
+    size_t count;
 };
 
 /* Fills *list: embeddings first, then layer by layer, then the last norm and the head. tensors_free when done. The parameters of an expert
