@@ -23,10 +23,13 @@ static const struct job_model moe = MODEL(ARCH_LLAMA, 2, 48, 6, 2, 64, 257, 32, 
 
 static struct {
     size_t largest, largest_but_one, sum;
+    size_t calls, failing; /* this call fails; 0: none does */
 } taken;
 
 static void *watched_alloc(size_t bytes)
 {
+    if (++taken.calls == taken.failing)
+        return NULL;
     taken.sum += bytes;
     if (bytes > taken.largest) {
         taken.largest_but_one = taken.largest;
@@ -47,10 +50,10 @@ static struct layout layout_of(const struct job_model *config)
     return l;
 }
 
-/* Bytes of activations of a model that is made and unmade. */
-static size_t bytes_of(const struct job_model *config, size_t batch, enum job_recompute recompute, int slots)
+/* A model that is made and unmade with the watched memory: bytes of its activations, or 0 with a sentence in err. */
+static size_t bytes_made(const struct job_model *config, size_t batch, enum job_recompute recompute,
+                         int slots, struct err *err)
 {
-    struct err err;
     struct kernels k = *one_kernels(KERNEL_FP32);
     struct layout layout = layout_of(config);
     struct model_unit *units = mem_zero(layout.n_units, sizeof *units);
@@ -65,16 +68,23 @@ static size_t bytes_of(const struct job_model *config, size_t batch, enum job_re
                               .slots = slots};
     k.alloc = watched_alloc;
     k.free = free;
-    taken.largest = taken.largest_but_one = taken.sum = 0;
-    struct model *m = model_new(&r, &err);
-    if (!m)
-        fail_msg("%s", err.text);
-    size_t bytes = model_activation_bytes(m);
-    for (size_t i = 0; i < r.context; i++)
+    taken.largest = taken.largest_but_one = taken.sum = taken.calls = 0;
+    struct model *m = model_new(&r, err);
+    size_t bytes = m ? model_activation_bytes(m) : 0;
+    for (size_t i = 0; m && i < r.context; i++)
         assert_int_equal(model_positions(m)[i], i);
     model_free(m);
     layout_free(&layout);
     free(units);
+    return bytes;
+}
+
+static size_t bytes_of(const struct job_model *config, size_t batch, enum job_recompute recompute, int slots)
+{
+    struct err err;
+    size_t bytes = bytes_made(config, batch, recompute, slots, &err);
+    if (bytes == 0)
+        fail_msg("%s", err.text);
     return bytes;
 }
 
@@ -134,6 +144,24 @@ static void recomputation_takes_less_and_slots_take_more(void **state)
     size_t two = bytes_of(&c, 4, RECOMPUTE_NONE, 2), three = bytes_of(&c, 4, RECOMPUTE_NONE, 3);
     assert_int_equal(three - two, two - none);
     assert_true(two - none > 12 * (cheap + inner));
+}
+
+/* Each allocation fails in turn: the model is refused, and nothing leaks (in a build with SANITIZER=address). */
+static void lack_of_memory_is_said(void **state)
+{
+    (void)state;
+    static const struct job_model *const models[] = {&gpt2, &llama, &moe};
+    for (size_t m = 0; m < COUNT(models); m++)
+        for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
+            (void)bytes_of(models[m], 2, (enum job_recompute)recompute, 2);
+            for (size_t n = taken.calls; n > 0; n--) {
+                struct err err = {""};
+                taken.failing = n;
+                assert_int_equal(bytes_made(models[m], 2, (enum job_recompute)recompute, 2, &err), 0);
+                assert_non_null(strstr(err.text, "no memory for the activations of micro-batches of 2"));
+            }
+            taken.failing = 0;
+        }
 }
 
 static int fill_zeros(void *owner, uint64_t first, size_t count, int32_t *tokens, int32_t *targets,
@@ -532,6 +560,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_grows_with_the_square_of_the_sequence),
         cmocka_unit_test(logits_are_never_kept),
+        cmocka_unit_test(lack_of_memory_is_said),
         cmocka_unit_test(a_pass_takes_no_square_either),
         cmocka_unit_test(recomputation_takes_less_and_slots_take_more),
         cmocka_unit_test(what_cannot_be_is_refused_with_a_sentence),

@@ -68,14 +68,19 @@ static inline struct job_spec one_spec(const struct job_model *model, int64_t gl
 }
 
 /* spec is borrowed */
-static inline struct engine *one_engine(const struct job_spec *spec)
+static inline struct engine *one_engine_of(const struct job_spec *spec, enum kernel_type type)
 {
     struct err err;
-    struct engine_request r = {.spec = spec, .mesh = one_mesh(), .kernels = one_kernels(KERNEL_FP32)};
+    struct engine_request r = {.spec = spec, .mesh = one_mesh(), .kernels = one_kernels(type)};
     struct engine *e = engine_new(&r, &err);
     if (!e)
         fail_msg("%s", err.text);
     return e;
+}
+
+static inline struct engine *one_engine(const struct job_spec *spec)
+{
+    return one_engine_of(spec, KERNEL_FP32);
 }
 
 /* A tensor of an engine and where its numbers lie; on one rank every tensor is whole. */

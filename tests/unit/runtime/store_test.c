@@ -396,6 +396,44 @@ static void bytes_are_those_of_the_formula(void **state)
     }
 }
 
+static size_t calls, failing; /* this allocation fails; 0: none does */
+
+static void *failing_alloc(size_t bytes)
+{
+    return ++calls == failing ? NULL : calloc(bytes ? bytes : 1, 1);
+}
+
+/* Was the store made although allocation `number` fails, because there is none? Else its sentence is checked. */
+static bool made_with_failure(const struct kind *kind, size_t number)
+{
+    struct err err = {""};
+    struct kernels k = *one_kernels(kind->type);
+    struct layout layout;
+    layout_alone(&layout, kind->model);
+    struct store_request r = {.layout = &layout, .mesh = one_mesh(), .kernels = &k, .zero = kind->zero};
+    k.alloc = failing_alloc;
+    k.free = free;
+    calls = 0;
+    failing = number;
+    struct store *s = store_new(&r, &err);
+    assert_true(s || strstr(err.text, "no memory for weights, gradients and optimizer state"));
+    store_free(s);
+    layout_free(&layout);
+    return s != NULL;
+}
+
+static void lack_of_memory_is_said(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        size_t number = 1;
+        while (!made_with_failure(&kinds[i], number))
+            number++;
+        assert_int_equal(calls, number - 1);
+        assert_true(number > 4);
+    }
+}
+
 static void too_large_a_model_is_refused_with_a_sentence(void **state)
 {
     (void)state;
@@ -428,6 +466,7 @@ int main(void)
         cmocka_unit_test(weight_decay_is_for_matrices_only),
         cmocka_unit_test(whole_weights_are_lent_in_stage_three),
         cmocka_unit_test(bytes_are_those_of_the_formula),
+        cmocka_unit_test(lack_of_memory_is_said),
         cmocka_unit_test(too_large_a_model_is_refused_with_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
