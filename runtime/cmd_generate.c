@@ -28,7 +28,7 @@ static const char usage[] =
     "Goes on from a prompt with a model. PATH is a checkpoint (ckpt/step-00000100), a checkpoint directory "
     "(then "
     "its newest),\n"
-    "or a folder in Hugging Face's layout.\n"
+    "or a folder in Hugging Face's layout (--from PATH is the same).\n"
     "\n"
     "  --prompt TEXT        what to go on from\n"
     "  --prompt-file FILE   the same from a file, without the newline at its end; - or nothing: standard "

@@ -51,7 +51,7 @@ is "a checkpoint by its name" "$(one --seed 3 --checkpoint llama/step-00000060)"
 ok "an older one is another" test "$(one --seed 3 --checkpoint llama/step-00000050)" != "$(one --seed 3)"
 is "ids are the text's bytes" "$(one --temperature 0)" "$(gen --checkpoint llama --prompt-ids 89,111,117,32,109,97,121 --max-tokens 20 --temperature 0)"
 is "the prompt, when asked for" "$(one --temperature 0 --echo)" "You may$(one --temperature 0)"
-ok "bf16" one --precision bf16 --temperature 0 >/dev/null
+ok "bf16" quiet one --precision bf16 --temperature 0
 gen --checkpoint llama --prompt-ids 240,159 --temperature 1000 --samples 4 --max-tokens 28 >odd.txt
 ok "always UTF-8" iconv -f UTF-8 -t UTF-8 -o /dev/null odd.txt
 

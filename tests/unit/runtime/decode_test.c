@@ -92,7 +92,7 @@ static void lab_open(struct lab *lab, const struct job_model *model, enum kernel
 {
     struct err err = {""};
     struct mesh_sizes one = {1, 1, 1, 1, 1};
-    *lab = (struct lab){.config = *model, .close = type == KERNEL_FP32 ? 1e-5 : 0.15};
+    *lab = (struct lab){.config = *model, .close = type == KERNEL_FP32 ? 1e-5 : 0.02};
     lab->k = kernels_cpu(type, &err);
     lab->comm = comm_open(&err);
     assert_non_null(lab->k);
@@ -200,8 +200,8 @@ static void compare(const struct lab *lab, const char *what, const real *found, 
     double d = distance(found, expected);
     if (!(d <= lab->close))
         fail_msg("%s: logits differ by %g", what, d);
-    if (lab->k->type == KERNEL_FP32)
-        assert_int_equal(best(found), best(expected));
+    /* the same token, but where two are equally likely */
+    assert_true((double)expected[best(found)] >= (double)expected[best(expected)] - lab->close);
 }
 
 /* Is the model's answer one that depends on the text? Else all comparisons would be empty. */
