@@ -34,6 +34,7 @@ static const char usage[] =
     "  --prompt-file FILE   the same from a file, without the newline at its end; - or nothing: standard "
     "input\n"
     "  --prompt-ids LIST    the same as token ids, e.g. 15496,11\n"
+    "  --begin              puts the tokenizer's begin of text before the prompt, as Llama 3 wants it\n"
     "  --batch              each line of the file is a prompt of its own\n"
     "  --samples N          texts from each prompt (default 1)\n"
     "  --max-tokens N       tokens of each text (default 128, or what is left of the model's context)\n"
@@ -72,6 +73,7 @@ enum {
     OPT_PROMPT,
     OPT_FILE,
     OPT_IDS,
+    OPT_BEGIN,
     OPT_BATCH,
     OPT_SAMPLES,
     OPT_MAX,
@@ -96,6 +98,7 @@ static const struct option long_options[] = {{"checkpoint", required_argument, N
                                              {"prompt", required_argument, NULL, OPT_PROMPT},
                                              {"prompt-file", required_argument, NULL, OPT_FILE},
                                              {"prompt-ids", required_argument, NULL, OPT_IDS},
+                                             {"begin", no_argument, NULL, OPT_BEGIN},
                                              {"batch", no_argument, NULL, OPT_BATCH},
                                              {"samples", required_argument, NULL, OPT_SAMPLES},
                                              {"max-tokens", required_argument, NULL, OPT_MAX},
@@ -199,6 +202,9 @@ static int apply_value(int option, struct options *o)
 static int apply_option(int option, struct options *o)
 {
     switch (option) {
+    case OPT_BEGIN:
+        o->prompts.begin = true;
+        return -1;
     case OPT_BATCH:
         o->prompts.lines = true;
         return -1;
@@ -250,6 +256,8 @@ static int parse(int argc, char **argv, struct options *o)
         return bad_usage("generate needs --checkpoint PATH");
     if ((p->text != NULL) + (p->file != NULL) + (p->ids != NULL) > 1)
         return bad_usage("--prompt, --prompt-file and --prompt-ids exclude each other");
+    if (p->begin && p->ids)
+        return bad_usage("--prompt-ids are taken as they are: write the begin of text among them");
     if (p->lines && (p->text || p->ids))
         return bad_usage("--batch reads prompts from --prompt-file or standard input");
     return -1;

@@ -87,17 +87,33 @@ static int add_ids(struct prompts *p, const char *list, struct err *err)
     return rc == 0 ? 0 : err_prefix(err, "--prompt-ids");
 }
 
+/* Puts the token before each prompt that models like Llama 3 have seen at the beginning of every text. */
+static int put_begin(struct prompts *p, const struct tokenizer *t, struct err *err)
+{
+    int32_t id = tokenizer_special(t, "<|begin_of_text|>");
+    id = id >= 0 ? id : tokenizer_special(t, "<s>");
+    if (id < 0)
+        return err_set(err, "the tokenizer %s has no begin of text; leave out --begin", tokenizer_name(t));
+    for (size_t i = 0; i < p->n; i++) {
+        struct prompt *prompt = &p->list[i];
+        prompt->ids = mem_grow(prompt->ids, prompt->n + 1, sizeof *prompt->ids);
+        memmove(prompt->ids + 1, prompt->ids, prompt->n++ * sizeof *prompt->ids);
+        prompt->ids[0] = id;
+    }
+    return 0;
+}
+
 int prompts_load(const struct prompts_request *request, const struct tokenizer *tokenizer,
                  struct prompts *prompts, struct err *err)
 {
     *prompts = (struct prompts){NULL, 0};
     if (request->ids)
-        return add_ids(prompts, request->ids, err);
+        return add_ids(prompts, request->ids, err); /* as they are */
     struct tokenizer_scratch *s = tokenizer_scratch_new(tokenizer);
     int rc = request->text ? add_text(prompts, tokenizer, s, request->text, strlen(request->text), err)
                            : add_file(prompts, request, tokenizer, s, err);
     tokenizer_scratch_free(s);
-    return rc;
+    return rc == 0 && request->begin ? put_begin(prompts, tokenizer, err) : rc;
 }
 
 void prompts_clear(struct prompts *prompts)

@@ -15,6 +15,7 @@ struct prompts_request {
     const char *file; /* "-" = standard input; the newline at its end is left out */
     const char *ids;  /* "1,2,3" */
     bool lines;       /* each line is a prompt */
+    bool begin;       /* the begin of text is put before each: <|begin_of_text|> or <s> */
 };
 
 struct prompt {
