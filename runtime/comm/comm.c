@@ -240,17 +240,21 @@ static struct comm_request *start(struct comm_group *group, const struct comm_ca
 
 /* ---- asynchronous calls ----------------------------------------------------------------------------------------------- */
 
-/* Is an array small enough for calls that put latency first? What they move and keep grows with the ranks, too. */
-static bool small(const struct comm_group *g, size_t count, enum comm_type type)
+/* How many times the limit of one rank's array those of all may be. A sum moves and keeps them all where slices would move two. A gather moves
+ * the same bytes either way, and keeps them once more; but going straight needs a connection to each other rank, thousands in a large run. */
+enum { SMALL_SUM = 8, SMALL_GATHER = 64 };
+
+/* Are the arrays small enough for calls that put latency first? */
+static bool small(const struct comm_group *g, size_t count, enum comm_type type, size_t times)
 {
     size_t limit = g->comm->limits.small_bytes / comm_type_size(type);
-    return count <= limit && count * (size_t)g->size <= 8 * limit;
+    return count <= limit && count * (size_t)g->size <= times * limit;
 }
 
 static struct comm_call all_reduce_call(const struct comm_group *g, void *x, size_t count,
                                         enum comm_type type)
 {
-    enum comm_op op = small(g, count, type) ? OP_ALL_REDUCE_SMALL : OP_ALL_REDUCE;
+    enum comm_op op = small(g, count, type, SMALL_SUM) ? OP_ALL_REDUCE_SMALL : OP_ALL_REDUCE;
     return (struct comm_call){.op = op, .in = x, .out = x, .count = count, .type = type};
 }
 
@@ -264,7 +268,7 @@ static void copy_own(const struct comm_group *g, const void *from, void *to, siz
 static struct comm_call all_gather_call(const struct comm_group *g, const void *mine, void *all, size_t count,
                                         enum comm_type type)
 {
-    enum comm_op op = small(g, count, type) ? OP_ALL_GATHER_SMALL : OP_ALL_GATHER;
+    enum comm_op op = small(g, count, type, SMALL_GATHER) ? OP_ALL_GATHER_SMALL : OP_ALL_GATHER;
     copy_own(g, mine, all, count * comm_type_size(type));
     return (struct comm_call){.op = op, .in = mine, .out = all, .count = count, .type = type};
 }
