@@ -439,15 +439,15 @@ struct share {
     double cross_entropy, router, counted;
 };
 
-/* Sums over ranks that have different tokens (cross-entropy) or layers and tokens (router losses), each once. */
+/* Sums over ranks that have different tokens (cross-entropy) or layers and tokens (router losses), each once. The cross-entropy of a stage that
+ * does not end the model is 0, or NaN when its tokens are none of the vocabulary. */
 static struct share sum_up(const struct engine *e, const struct tally *t, double counted)
 {
     struct share mine = {0, 0, 0}, sum = {0, 0, 0};
     size_t size = (size_t)comm_size(e->mesh->world);
     struct share *all = mem_zero(size, sizeof *all);
     if (e->mesh->tp == 0)
-        mine = (struct share){e->ends ? t->cross_entropy : 0, t->router,
-                              e->ends && e->mesh->replica == 0 ? counted : 0};
+        mine = (struct share){t->cross_entropy, t->router, e->ends && e->mesh->replica == 0 ? counted : 0};
     comm_share(e->mesh->world, &mine, sizeof mine, all);
     for (size_t i = 0; i < size; i++) {
         sum.cross_entropy += all[i].cross_entropy;

@@ -85,9 +85,66 @@ static const struct job_model lab_models[] = {
      .tied = true,
      .norm_eps = 1e-5,
      .rope_theta = 10000},
+    /* as many heads as ranks, fewer tokens than rows that 8 ranks have room for, sequences so short that all targets of some are masked */
+    {.arch = ARCH_GPT2,
+     .layers = 2,
+     .hidden = 16,
+     .heads = 8,
+     .kv_heads = 8,
+     .ffn = 8,
+     .vocab = 33,
+     .context = 8,
+     .tied = true,
+     .norm_eps = 1e-5,
+     .dropout = 0.1},
+    /* one expert a token and the smallest capacity: most rows are dropped, experts and whole ranks get none */
+    {.arch = ARCH_LLAMA,
+     .layers = 2,
+     .hidden = 16,
+     .heads = 2,
+     .kv_heads = 2,
+     .ffn = 8,
+     .vocab = 33,
+     .context = 8,
+     .norm_eps = 1e-5,
+     .rope_theta = 10000,
+     .experts = 8,
+     .top_k = 1,
+     .capacity = 0.01,
+     .balance_loss = 0.05,
+     .router_z_loss = 0.01},
+    /* every token to every expert, and a layer for each of 8 pieces */
+    {.arch = ARCH_LLAMA,
+     .layers = 8,
+     .hidden = 16,
+     .heads = 4,
+     .kv_heads = 2,
+     .ffn = 8,
+     .vocab = 33,
+     .context = 8,
+     .tied = true,
+     .norm_eps = 1e-5,
+     .dropout = 0.1,
+     .rope_theta = 10000,
+     .experts = 4,
+     .top_k = 4,
+     .balance_loss = 0.05,
+     .router_z_loss = 0.01},
 };
-enum { LAB_GPT2, LAB_LLAMA, LAB_MOE, LAB_CAPACITY, LAB_DROPOUT, LAB_SEVEN, LAB_MODELS };
-static const char *const lab_names[] = {"gpt2", "llama", "moe", "capacity", "dropout", "seven"};
+enum {
+    LAB_GPT2,
+    LAB_LLAMA,
+    LAB_MOE,
+    LAB_CAPACITY,
+    LAB_DROPOUT,
+    LAB_SEVEN,
+    LAB_NARROW,
+    LAB_SPARSE,
+    LAB_EVERY,
+    LAB_MODELS
+};
+static const char *const lab_names[] = {"gpt2",  "llama",  "moe",    "capacity", "dropout",
+                                        "seven", "narrow", "sparse", "every"};
 
 static struct job_spec lab_spec(int model)
 {

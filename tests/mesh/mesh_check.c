@@ -1,8 +1,10 @@
-/* mesh_check FOLDER fp32|bf16 [FILTER]: under mpirun with 8 ranks, trains the models of the lab on many meshes (meshes.h), and holds loss, gradient
- * norm, every gradient tensor, ten steps of losses and an evaluation against mesh_reference's files. Prints TAP on rank 0. */
+/* mesh_check FOLDER fp32|bf16|odd [FILTER]: under mpirun with 8 ranks, trains the models of the lab on many meshes (meshes.h, odd.h), and holds loss,
+ * gradient norm, every gradient tensor, ten steps of losses and an evaluation against mesh_reference's files. Prints TAP on rank 0. */
 #include <math.h>
 
 #include "tests/mesh/meshes.h"
+#include "tests/mesh/odd.h"
+#include "tests/mesh/outside.h"
 
 #define COUNT(a)  (sizeof(a) / sizeof(a)[0])
 #define TESTS_MAX 256
@@ -287,6 +289,23 @@ static void compare_courses(struct lab *lab, const struct pair *pairs, size_t n)
     }
 }
 
+/* With one stage and with two. */
+static void check_outside(struct lab *lab)
+{
+    for (int pp = 1; pp <= 2; pp++) {
+        struct err err;
+        int noticed = outside_noticed(lab->comm, lab->kernels, pp, &err);
+        if (noticed < 0)
+            fail(err.text);
+        bool fine = comm_max_int(comm_world(lab->comm), !noticed) == 0;
+        lab->courses[lab->number++].name = NULL;
+        lab->bad += !fine;
+        if (comm_rank(comm_world(lab->comm)) == 0)
+            printf("%sok %zu - a token outside of the vocabulary makes the loss NaN, pp %d\n",
+                   fine ? "" : "not ", lab->number, pp);
+    }
+}
+
 static void check_single(struct lab *lab, const char *filter)
 {
     static char names[DEALT_MAX][64];
@@ -304,19 +323,37 @@ static void check_rounded(struct lab *lab, const char *filter)
     compare_courses(lab, rounded_pairs, COUNT(rounded_pairs));
 }
 
+static void check_odd(struct lab *lab, const char *filter)
+{
+    lab->limits = single_limits;
+    run_tests(lab, odd, COUNT(odd), filter);
+    if (!filter)
+        check_outside(lab);
+}
+
+static const struct {
+    const char *name;
+    enum kernel_type type;
+    void (*run)(struct lab *lab, const char *filter);
+} sets[] = {{"fp32", KERNEL_FP32, check_single},
+            {"bf16", KERNEL_BF16, check_rounded},
+            {"odd", KERNEL_FP32, check_odd}};
+
 int main(int argc, char **argv)
 {
     static struct lab lab;
     struct err err;
-    bool bf16 = argc > 2 && strcmp(argv[2], "bf16") == 0;
-    if (argc < 3 || (!bf16 && strcmp(argv[2], "fp32") != 0))
-        fail("usage: mesh_check FOLDER fp32|bf16 [FILTER]");
+    size_t set = 0;
+    while (argc > 2 && set < COUNT(sets) && strcmp(argv[2], sets[set].name) != 0)
+        set++;
+    if (argc < 3 || set == COUNT(sets))
+        fail("usage: mesh_check FOLDER fp32|bf16|odd [FILTER]");
     lab.comm = comm_open(&err);
-    lab.kernels = kernels_cpu(bf16 ? KERNEL_BF16 : KERNEL_FP32, &err);
+    lab.kernels = kernels_cpu(sets[set].type, &err);
     lab.folder = argv[1];
     if (!lab.comm || !lab.kernels)
         fail(err.text);
-    (bf16 ? check_rounded : check_single)(&lab, argc > 3 ? argv[3] : NULL);
+    sets[set].run(&lab, argc > 3 ? argv[3] : NULL);
     if (comm_rank(comm_world(lab.comm)) == 0)
         printf("1..%zu\n", lab.number);
     comm_close(lab.comm);
