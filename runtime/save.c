@@ -16,6 +16,8 @@
 #include "runtime/checkpoint/shelf.h"
 #include "runtime/exits.h"
 
+enum { TAG_RECORD = 1 };
+
 /* Rank 0 makes the folder; all get its name. */
 static int begin(struct run *run, char folder[PATH_MAX])
 {
@@ -45,21 +47,34 @@ struct shards {
     uint64_t bytes;
 };
 
-/* Gathers the records of all ranks, which may differ in length. */
-static void share_records(struct run *run, struct checkpoint_record *mine, struct shards *out)
+/* Rank 0: one block with the records of all ranks, each in its place. */
+static void receive_records(struct run *run, const struct checkpoint_record *mine, const uint64_t *lens,
+                            struct shards *out)
+{
+    size_t size = (size_t)run->size, at = 0, all = 0;
+    for (size_t r = 0; r < size; r++)
+        all += lens[r];
+    out->block = mem_grow(NULL, all, 1);
+    memcpy(out->block, mine->bytes, mine->len);
+    for (size_t r = 0; r < size; at += lens[r++]) {
+        out->records[r] = (struct checkpoint_record){out->block + at, lens[r]};
+        if (r > 0)
+            comm_wait(
+                comm_receive_start(comm_world(run->comm), out->block + at, lens[r], (int)r, TAG_RECORD));
+    }
+}
+
+/* The records of all ranks, which may differ in length, come to rank 0. They are some 100 KiB each, and no other rank needs them: all of a
+ * large run's on every rank would be gigabytes a node. */
+static void share_records(struct run *run, const struct checkpoint_record *mine, struct shards *out)
 {
     struct comm_group *world = comm_world(run->comm);
-    size_t size = (size_t)run->size, longest;
-    int len = comm_max_int(world, (int)mine->len); /* some 100 KiB */
-    uint64_t *lens = mem_zero(size, sizeof *lens), own = mine->len;
-    longest = (size_t)len;
+    uint64_t *lens = mem_zero((size_t)run->size, sizeof *lens), own = mine->len;
     comm_share(world, &own, sizeof own, lens);
-    mine->bytes = mem_grow(mine->bytes, longest, 1);
-    memset((char *)mine->bytes + mine->len, 0, longest - mine->len);
-    out->block = mem_zero(size, longest);
-    comm_share(world, mine->bytes, longest, out->block);
-    for (size_t r = 0; r < size; r++)
-        out->records[r] = (struct checkpoint_record){out->block + r * longest, lens[r]};
+    if (run->rank == 0)
+        receive_records(run, mine, lens, out);
+    else
+        comm_wait(comm_send_start(world, mine->bytes, mine->len, 0, TAG_RECORD));
     free(lens);
 }
 
