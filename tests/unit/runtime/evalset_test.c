@@ -131,23 +131,28 @@ static void token_files_are_read_as_they_are(void **state)
     free(path);
 }
 
+/* Their files one after the other, with and without targets that do not count. */
 static void folders_of_text(void **state)
 {
     (void)state;
+    static const char line[] = "{\"prompt\":\"p\",\"completion\":\"q\"}\n";
     struct err err;
     int32_t tokens[8], targets[8];
-    char *folder = scratch_path("texts"), *one = scratch_path("texts/a.txt"),
-         *two = scratch_path("texts/b.txt");
+    char *folder = scratch_path("texts"), *first = scratch_path("texts/a.txt"),
+         *second = scratch_path("texts/b.jsonl"), *third = scratch_path("texts/c.txt");
     assert_int_equal(fs_mkdirs(folder, 0755, &err), 0);
-    scratch_write(one, "xy", 2);
-    scratch_write(two, "z", 1);
+    scratch_write(first, "xy", 2);
+    scratch_write(second, line, sizeof line - 1);
+    scratch_write(third, "z", 1);
     struct evalset_request r = request_of(folder, 8, 8);
     struct evalset *set = open_set(&r);
     fill(set, 0, tokens, targets);
-    assert_memory_equal(targets, ((const int32_t[]){'y', 'z', -1}), 3 * sizeof *targets);
+    assert_memory_equal(tokens, ((const int32_t[]){'x', 'y', 'p', 'q', 0}), 5 * sizeof *tokens);
+    assert_memory_equal(targets, ((const int32_t[]){'y', -1, 'q', 'z', -1}), 5 * sizeof *targets);
     evalset_close(set);
-    free(one);
-    free(two);
+    free(first);
+    free(second);
+    free(third);
     free(folder);
 }
 

@@ -25,6 +25,7 @@ static void frequencies(const struct sampling *s, const float *logits, size_t n,
 
 /* Probabilities 0.5 0.25 0.125 0.125 (and their square roots at temperature 2). */
 static const float halves[] = {-0.693147181F, -1.386294361F, -2.079441542F, -2.079441542F};
+static const float level[] = {3, 3, 3, 3};
 /* The same in another order, shifted by a constant. */
 static const float mixed[] = {7.920558458F, 9.306852819F, 7.920558458F, 8.613705639F};
 
@@ -44,6 +45,7 @@ static const struct {
     {"p just within the first", halves, {1, 0, 0.49, 8}, {1, 0, 0, 0}},
     {"p just beyond the first", halves, {1, 0, 0.51, 9}, {2.0 / 3, 1.0 / 3, 0, 0}},
     {"p 0.8 needs three", halves, {1, 0, 0.8, 10}, {4.0 / 7, 2.0 / 7, 1.0 / 7, 0}},
+    {"p just reached", level, {1, 0, 0.5, 18}, {0.5, 0.5, 0, 0}},
     {"p 0", mixed, {1, 0, 0, 11}, {0, 1, 0, 0}},
     {"p 1", mixed, {1, 0, 1, 12}, {0.125, 0.5, 0.125, 0.25}},
     {"p counts within the k", halves, {1, 2, 0.6, 13}, {1, 0, 0, 0}}, /* 2/3 of these two >= 0.6 */
