@@ -178,7 +178,7 @@ $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o $(call archives,schem
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS_RUNTIME) $(LIBS_SHIM) $(LIBS_DAEMON) $(SYSLIBS_schema) -o $@
 # Those of the runtime's insides, and one of them in double.
-$(BUILD)/tests/programs/comm_check: $(BUILD)/obj/tests/programs/comm_check.o $(call archives,runtime)
+$(addprefix $(BUILD)/tests/programs/,comm_check engine_check): $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o $(call archives,runtime)
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_runtime) -o $@
 $(BUILD)/tests/programs/comm_check_double: $(BUILD)/double/tests/programs/comm_check.o $(filter $(BUILD)/double/runtime/comm/%,$(DOUBLE_OBJ)) $(call archives,common)
