@@ -141,8 +141,8 @@ endef
 $(foreach p,$(PARTS),$(eval $(call unit,$(p))))
 # compares the runtime's mesh with the one of placement
 $(BUILD)/tests/unit/runtime/mesh_test: $(call archives,core)
-# compares the runtime's count of FLOPs with the planner's
-$(BUILD)/tests/unit/runtime/model_test: $(call archives,planner)
+# compare the runtime's counts of FLOPs and parameters with the planner's
+$(addprefix $(BUILD)/tests/unit/runtime/,model_test layout_test): $(call archives,planner)
 
 # The reference: kernels, model, communication and engine compiled a second time with double as their number type, for tests/unit/double and
 # tests/mesh.

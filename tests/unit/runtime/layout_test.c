@@ -1,4 +1,5 @@
 /* layout: over all ranks of many meshes each tensor is there once a copy, element by element; units can be shared out; published sizes. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <cmocka.h>
 
 #include "common/mem.h"
+#include "planner/params.h"
 #include "runtime/model/layout.h"
 
 #define COUNT(a)   (sizeof(a) / sizeof((a)[0]))
@@ -460,20 +462,27 @@ static void tensors_are_found_by_whole_suffixes(void **state)
 
 /* ---- published sizes ---- */
 
-static uint64_t preset_parameters(const char *preset)
+/* A job with that preset (and more of the model), cut that way. */
+static struct job_spec *spec_of(const char *preset, const char *parallel)
 {
     struct job_spec *spec;
     struct job_diagnostics d;
     char *text =
         str_printf("name: x\ntrain: {model: {preset: %s}, data: {path: x, tokenizer: bytes}, steps: 1, "
-                   "batch: {global: 1, micro: 1}}\n",
-                   preset);
+                   "batch: {global: 384, micro: 1}}\nparallel: {%s}\n",
+                   preset, parallel);
     if (job_spec_parse_plan(text, strlen(text), "preset", NULL, 0, &spec, &d) != 0)
         fail_msg("%s", d.text[0]);
+    free(text);
+    return spec;
+}
+
+static uint64_t preset_parameters(const char *preset)
+{
+    struct job_spec *spec = spec_of(preset, "dp: 1");
     uint64_t n = layout_parameters(&spec->train.model);
     assert_int_equal(n, job_model_parameters(&spec->train.model));
     job_spec_free(spec);
-    free(text);
     return n;
 }
 
@@ -505,6 +514,67 @@ static void presets_have_their_published_sizes(void **state)
         assert_true(preset_parameters(job_preset_name(i)) > 0);
 }
 
+/* ---- the planner's shares ---- */
+
+/* Elements that a stage's ranks hold, padding left out, on average over its TP ranks; experts or everything else. */
+static double held(const struct job_spec *spec, int pp, bool experts_only)
+{
+    int64_t pieces[128];
+    double sum = 0;
+    for (int i = 0; i < spec->pp * spec->virtual_stages; i++)
+        pieces[i] = job_stage_layers(spec, i);
+    for (int tp = 0; tp < spec->tp; tp++) {
+        struct layout l;
+        struct layout_request r = {
+            .model = &spec->train.model,
+            .size = {(int)spec->tp, (int)spec->pp, (int)spec->cp, (int)spec->dp, (int)spec->ep},
+            .tp = tp,
+            .pp = pp,
+            .piece_layers = pieces,
+            .virtual_stages = (int)spec->virtual_stages};
+        layout_make(&l, &r);
+        for (size_t i = 0; i < l.n_tensors; i++) {
+            const struct layout_tensor *x = &l.tensors[i];
+            if ((l.units[x->unit].kind == UNIT_EXPERTS) == experts_only)
+                sum += (double)(x->to[0] - x->from[0]) * (double)(x->to[1] - x->from[1]);
+        }
+        layout_free(&l);
+    }
+    return sum / (double)spec->tp;
+}
+
+static void check_share(const struct job_spec *spec, const char *what, int pp, enum params_place place)
+{
+    struct params_share s = params_share(spec, place);
+    double dense = held(spec, pp, false), of_experts = held(spec, pp, true);
+    /* the planner shares all biases of GPT-2 among the TP ranks, of which those behind the sums over TP are on every rank */
+    double allowed = (spec->train.model.arch == ARCH_GPT2 ? 1e-3 : 1e-9) * s.dense;
+    if (fabs(dense - s.dense) > allowed || fabs(of_experts - s.expert) > allowed)
+        fail_msg("%s, stage %d holds %.1f and %.1f of experts, by the planner %.1f and %.1f", what, pp, dense,
+                 of_experts, s.dense, s.expert);
+}
+
+static void ranks_hold_what_the_planner_says(void **state)
+{
+    (void)state;
+    static const char *const jobs[][2] = {
+        {"gpt2-124m", "dp: 4"},
+        {"gpt2-1558m", "pp: 4, dp: 2"},
+        {"gpt3-175b", "tp: 8, pp: 12, dp: 2, schedule: interleaved, virtual_stages: 4"},
+        {"llama3-8b", "tp: 4, pp: 2, cp: 2, dp: 2"},
+        {"llama3-70b", "tp: 8, pp: 5, dp: 4"},
+        {"llama3-405b", "tp: 8, pp: 16, cp: 2, dp: 4"},
+        {"mixtral-8x7b", "tp: 2, pp: 4, dp: 8, ep: 8"},
+        {"mixtral-8x7b, tied: true", "tp: 4, pp: 4, cp: 2, dp: 2, ep: 4"},
+    };
+    for (size_t i = 0; i < COUNT(jobs); i++) {
+        struct job_spec *spec = spec_of(jobs[i][0], jobs[i][1]);
+        check_share(spec, jobs[i][0], 0, PLACE_FIRST);
+        check_share(spec, jobs[i][0], (int)spec->pp - 1, PLACE_LAST);
+        job_spec_free(spec);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest all[] = {
@@ -517,6 +587,7 @@ int main(void)
         cmocka_unit_test(decay_fill_and_sums_follow_from_the_name),
         cmocka_unit_test(tensors_are_found_by_whole_suffixes),
         cmocka_unit_test(presets_have_their_published_sizes),
+        cmocka_unit_test(ranks_hold_what_the_planner_says),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }
