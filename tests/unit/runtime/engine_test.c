@@ -161,6 +161,24 @@ static void micro_batches_do_not_matter(void **state)
         check_cuts(&models[i]);
 }
 
+/* With this vocabulary logits are computed for 64 rows at a time: 15 sequences are 64, 64 and 52 rows, 5 sequences 60. */
+static void pieces_of_logits_do_not_matter(void **state)
+{
+    (void)state;
+    struct samples s = {.failing = 0};
+    struct job_model model = models[2];
+    model.vocab = 540000;
+    model.hidden = 8;
+    struct job_spec in_pieces = one_spec(&model, 15, 15), at_once = one_spec(&model, 15, 5);
+    struct engine *a = engine_filled(&in_pieces), *b = engine_filled(&at_once);
+    struct engine_result x = step_of(a, &s, 1, 0), y = step_of(b, &s, 1, 0);
+    expect_near("loss", x.loss, y.loss, 1e-6);
+    expect_near("norm", x.norm, y.norm, 2e-6);
+    expect_same_gradients(a, b, x.norm);
+    engine_free(a);
+    engine_free(b);
+}
+
 /* A step's loss is the mean over its targets, not over its micro-batches or sequences. */
 static void loss_is_the_mean_over_counted_targets(void **state)
 {
@@ -181,6 +199,32 @@ static void loss_is_the_mean_over_counted_targets(void **state)
     expect_near("own sum", r.own, sum, 1e-6);
     engine_free(e);
     engine_free(one);
+}
+
+/* ---- recomputation ---- */
+
+/* In both types: what is computed again has the bits of the first time. */
+static void recomputation_gives_the_same_bits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(models) * 4; i++) {
+        struct samples s = {.failing = 0};
+        enum kernel_type type = i % 2 ? KERNEL_BF16 : KERNEL_FP32;
+        struct job_spec spec = one_spec(&models[i / 4], 6, 2), again = spec;
+        again.train.recompute = i / 2 % 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE;
+        struct engine *a = one_engine_of(&spec, type), *b = one_engine_of(&again, type);
+        one_fill(a, 0.5);
+        one_fill(b, 0.5);
+        assert_true(step_of(a, &s, 1, 0).loss == step_of(b, &s, 1, 0).loss);
+        size_t count, count_b;
+        real *x = all_gradients(a, &count), *y = all_gradients(b, &count_b);
+        assert_memory_equal(x, y, count * sizeof *x);
+        assert_true(engine_activation_bytes(b) < engine_activation_bytes(a));
+        free(x);
+        free(y);
+        engine_free(a);
+        engine_free(b);
+    }
 }
 
 /* ---- nothing to learn from ---- */
@@ -388,7 +432,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(micro_batches_do_not_matter),
+        cmocka_unit_test(pieces_of_logits_do_not_matter),
         cmocka_unit_test(loss_is_the_mean_over_counted_targets),
+        cmocka_unit_test(recomputation_gives_the_same_bits),
         cmocka_unit_test(without_targets_loss_and_gradients_are_zero),
         cmocka_unit_test(without_targets_routers_still_learn),
         cmocka_unit_test(dropout_depends_on_step_and_sample),
