@@ -16,8 +16,7 @@ if ! python=$(torch_python); then
   skip "another number is noticed" "PyTorch is not there"
   exit 0
 fi
-"$python" "$folder/reference.py" --check "$folder/reference.json" >"$SCRATCH/out" 2>&1
-is "reference.json is what reference.py gives" "$(cat "$SCRATCH/out")" "the file is what this script gives"
 sed '0,/"norms": \[2\.3/s//"norms": [2.4/' "$folder/reference.json" >"$SCRATCH/other.json"
-changed=$("$python" "$folder/reference.py" --check "$SCRATCH/other.json" 2>&1)
-like "another number is noticed" "$changed" 'norms\[0\]: 2\.4.* in the file, 2\.3.* by this script'
+"$python" "$folder/reference.py" --check "$folder/reference.json" "$SCRATCH/other.json" >"$SCRATCH/out" 2>&1
+is "reference.json is what reference.py gives" "$(head -n 1 "$SCRATCH/out")" "the file is what this script gives"
+like "another number is noticed" "$(tail -n 1 "$SCRATCH/out")" 'norms\[0\]: 2\.4.* in the file, 2\.3.* by this script'

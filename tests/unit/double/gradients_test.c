@@ -8,8 +8,6 @@
  * Recomputation, weight gradients split off and a model cut in pieces must give the same numbers, nearly or exactly. */
 #include "tests/unit/runtime/one_rank.h"
 
-#include <omp.h>
-
 #define TOLERANCE     1e-5
 #define SAMPLES       24   /* elements tried of a larger tensor */
 #define FLOOR         1e-4 /* gradients below this are compared absolutely, at TOLERANCE * FLOOR */
@@ -371,7 +369,6 @@ static void every_way_gives_the_same_gradients(void **state)
 
 int main(void)
 {
-    omp_set_num_threads(1); /* the models are too small to share */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_match_differences),
         cmocka_unit_test(padding_stays_zero),

@@ -4,6 +4,7 @@
 #define BELAY_TESTS_RUNTIME_ONE_RANK_H
 
 #include <math.h>
+#include <omp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +34,7 @@ static inline double fraction(uint32_t stream, size_t i)
     return (double)(word(stream, i) >> 8) / (1 << 24) - 0.5;
 }
 
-/* Of this process alone; opened once. */
+/* Of this process alone; opened once. One thread: the models of tests are too small to share, and threads that wait would spin. */
 static inline struct mesh *one_mesh(void)
 {
     static struct mesh mesh;
@@ -41,6 +42,7 @@ static inline struct mesh *one_mesh(void)
     struct err err;
     if (mesh.comm)
         return &mesh;
+    omp_set_num_threads(1);
     struct comm *comm = comm_open(&err);
     if (!comm || mesh_open(&mesh, comm, &one, false, &err) != 0)
         fail_msg("%s", err.text);
