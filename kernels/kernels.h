@@ -216,7 +216,8 @@ struct kernels {
     /* out (N,C) = (or += when accumulate) the sum over k of weights[i,k] * rows[slots[i,k]]; slots (N,K) < 0 count as 0; weights NULL: all 1. */
     void (*rows_combine)(act *out, bool accumulate, const act *rows, const int32_t *slots,
                          const real *weights, size_t n, size_t k, size_t c);
-    /* drows[slots[i,k]] = weights[i,k] * dout[i]; dweights (N,K) = dout[i] . rows[slots[i,k]], 0 where slots < 0. No slot occurs twice. */
+    /* drows[slots[i,k]] = weights[i,k] * dout[i]; dweights (N,K) = dout[i] . rows[slots[i,k]], 0 where slots < 0. No slot occurs twice;
+     * drows may be rows; weights NULL: all 1; dweights NULL: not wanted. */
     void (*rows_combine_backward)(act *drows, real *dweights, const act *dout, const act *rows,
                                   const int32_t *slots, const real *weights, size_t n, size_t k, size_t c);
 

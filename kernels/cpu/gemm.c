@@ -1,10 +1,10 @@
 /* gemm: matrix products through OpenBLAS. In fp32 an operand is what the library takes. bf16 operands become float block by block, are
  * multiplied as float, and the sums are rounded once, when a block of the result is whole. */
-#include "common/mem.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/elem.h"
 #include "kernels/cpu/fill.h"
 #include "kernels/cpu/parts.h"
+#include "kernels/cpu/room.h"
 
 #if ELEM_IS_REAL
 static struct blas_matrix plain(struct kernel_matrix x)
@@ -29,17 +29,14 @@ static void gemm(size_t m, size_t n, size_t k, struct kernel_matrix a, struct ke
 /* Rows, columns and depth of a block: three of 4 MiB, so large that making them float is little beside multiplying them. */
 #define BLOCK 1024
 
-/* Room for the three blocks of a thread, kept for the next call: fresh pages for each would cost as much as the product of small ones. */
 struct room {
-    real a[BLOCK * BLOCK], b[BLOCK * BLOCK], c[BLOCK * BLOCK];
+    real *a, *b, *c; /* (BLOCK, BLOCK) */
 };
-static _Thread_local struct room *room_kept;
 
-static struct room *room(void)
+static struct room room_of_blocks(void)
 {
-    if (!room_kept)
-        room_kept = mem_zero(1, sizeof *room_kept);
-    return room_kept;
+    real *x = room_take(3 * (size_t)BLOCK * BLOCK);
+    return (struct room){x, x + (size_t)BLOCK * BLOCK, x + 2 * (size_t)BLOCK * BLOCK};
 }
 
 static size_t smaller(size_t a, size_t b)
@@ -70,10 +67,10 @@ static struct blas_matrix block(real *out, struct kernel_matrix x, size_t i, siz
 static void product(real *c, size_t c_stride, bool accumulate, struct kernel_matrix a, struct kernel_matrix b,
                     size_t i, size_t j, size_t rows, size_t columns, size_t k)
 {
-    struct room *r = room();
+    struct room r = room_of_blocks();
     for (size_t p = 0; p < k; p += BLOCK) {
         size_t depth = smaller(BLOCK, k - p);
-        struct blas_matrix x = block(r->a, a, i, p, rows, depth), y = block(r->b, b, p, j, depth, columns);
+        struct blas_matrix x = block(r.a, a, i, p, rows, depth), y = block(r.b, b, p, j, depth, columns);
         blas_gemm(rows, columns, depth, x, y, accumulate || p > 0, c, c_stride);
     }
     if (k == 0)
@@ -103,7 +100,7 @@ static void store_rows(elem *out, size_t stride, const real *x, size_t rows, siz
 static void gemm(size_t m, size_t n, size_t k, struct kernel_matrix a, struct kernel_matrix b,
                  bool accumulate, act *c, size_t c_stride)
 {
-    real *sums = room()->c;
+    real *sums = room_of_blocks().c;
     for (size_t i = 0; i < m; i += BLOCK) {
         for (size_t j = 0; j < n; j += BLOCK) {
             size_t rows = smaller(BLOCK, m - i), columns = smaller(BLOCK, n - j);

@@ -24,12 +24,10 @@ static inline real real_sqrt(real x)
 }
 #else
 #define R(x) x##f
-/* 2^n for -126 <= n <= 127; the limits are reached only by what NaN leaves in n. */
-static inline float vmath_power2(int32_t n)
+/* 2^n for -126 <= n <= 127; any other n, which only NaN leaves, gives any number. */
+static inline float vmath_power2(uint32_t n)
 {
-    n = n > 127 ? 127 : n;
-    n = n < -126 ? -126 : n;
-    int32_t bits = (n + 127) * (1 << 23);
+    uint32_t bits = (n + 127) << 23;
     float out;
     memcpy(&out, &bits, sizeof out);
     return out;
@@ -42,9 +40,9 @@ static inline real real_exp(real x)
     /* Adding 1.5 * 2^23 rounds to the nearest whole number, which then sits in the low bits. */
     float shifted = fmaf(y, 1.44269504088896341f, 12582912.0f);
     float whole = shifted - 12582912.0f;
-    int32_t bits;
+    uint32_t bits;
     memcpy(&bits, &shifted, sizeof bits);
-    int32_t n = bits - 0x4B400000;
+    uint32_t n = bits - 0x4B400000; /* in two's complement */
     float r = fmaf(whole, -0.693359375f, y);
     r = fmaf(whole, 2.12194440e-4f, r);
     float p = 1.9875691500e-4f;
@@ -54,7 +52,7 @@ static inline real real_exp(real x)
     p = fmaf(p, r, 1.6666665459e-1f);
     p = fmaf(p, r, 5.0000001201e-1f);
     p = fmaf(p, r * r, r) + 1.0f;
-    int32_t half = n >> 1;
+    uint32_t half = (uint32_t)((int32_t)n >> 1);
     return p * vmath_power2(half) * vmath_power2(n - half);
 }
 static inline real real_sqrt(real x)
