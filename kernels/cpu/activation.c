@@ -1,23 +1,29 @@
-/* activation: GELU and SwiGLU. With the logistic function s(z) = 1/(1 + e^-z): (1 + tanh(u))/2 = s(2u), so both need only e^x. */
-#include "kernels/cpu/elem.h"
+/* activation: GELU and SwiGLU. With the logistic function s(z) = 1/(1 + e^-z): (1 + tanh(u))/2 = s(2u), so both need only e^x. An element's
+ * result does not depend on where it lies: the last elements of an array, too, are computed as a vector. */
+#include "kernels/cpu/elemvec.h"
 #include "kernels/cpu/fill.h"
 #include "kernels/cpu/parts.h"
-#include "kernels/cpu/vmath.h"
 
 #define GELU_SCALE R(0.79788456080286535588) /* sqrt(2/pi) */
 #define GELU_CUBIC R(0.044715)
 
-static inline real logistic(real z)
+static inline vec logistic(vec z)
 {
-    return 1 / (1 + real_exp(-z));
+    return vec_inverse(1 + vec_exp(-z));
 }
 
-static void gelu_chunk(elem *restrict out, const elem *x, size_t count)
+static inline vec gelu(vec x)
 {
-    for (size_t i = 0; i < count; i++) {
-        real a = elem_load(x[i]);
-        out[i] = elem_store(a * logistic(2 * GELU_SCALE * (a + GELU_CUBIC * a * a * a)));
-    }
+    return x * logistic(2 * GELU_SCALE * (x + GELU_CUBIC * x * x * x));
+}
+
+static void gelu_chunk(elem *out, const elem *x, size_t count)
+{
+    size_t i = 0;
+    for (; i + VEC_LANES <= count; i += VEC_LANES)
+        elemvec_store(out + i, gelu(elemvec_load(x + i)));
+    if (i < count)
+        elemvec_store_some(out + i, gelu(elemvec_load_some(x + i, count - i)), count - i);
 }
 
 static void gelu_forward(act *out, const act *x, size_t count)
@@ -28,15 +34,22 @@ static void gelu_forward(act *out, const act *x, size_t count)
         gelu_chunk(elems(out) + i * PARTS_CHUNK, elems_in(x) + i * PARTS_CHUNK, parts_chunk(count, i));
 }
 
+static inline vec gelu_slope(vec x)
+{
+    vec square = x * x, s = logistic(2 * GELU_SCALE * (x + GELU_CUBIC * square * x));
+    return s + x * s * (1 - s) * (2 * GELU_SCALE * (1 + 3 * GELU_CUBIC * square));
+}
+
 /* dx may be dout */
 static void gelu_slopes(elem *dx, const elem *dout, const elem *x, size_t count)
 {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        real a = elem_load(x[i]), square = a * a;
-        real s = logistic(2 * GELU_SCALE * (a + GELU_CUBIC * square * a));
-        real slope = 2 * GELU_SCALE * (1 + 3 * GELU_CUBIC * square);
-        dx[i] = elem_store(elem_load(dout[i]) * (s + a * s * (1 - s) * slope));
+    size_t i = 0;
+    for (; i + VEC_LANES <= count; i += VEC_LANES)
+        elemvec_store(dx + i, elemvec_load(dout + i) * gelu_slope(elemvec_load(x + i)));
+    if (i < count) {
+        size_t rest = count - i;
+        vec slope = gelu_slope(elemvec_load_some(x + i, rest));
+        elemvec_store_some(dx + i, elemvec_load_some(dout + i, rest) * slope, rest);
     }
 }
 
@@ -49,11 +62,16 @@ static void gelu_backward(act *dx, const act *dout, const act *x, size_t count)
                     elems_in(x) + i * PARTS_CHUNK, parts_chunk(count, i));
 }
 
-static void swiglu_row(elem *restrict out, const elem *gate, const elem *up, size_t f)
+static void swiglu_row(elem *out, const elem *gate, const elem *up, size_t f)
 {
-    for (size_t i = 0; i < f; i++) {
-        real g = elem_load(gate[i]);
-        out[i] = elem_store(g * logistic(g) * elem_load(up[i]));
+    size_t i = 0;
+    for (; i + VEC_LANES <= f; i += VEC_LANES) {
+        vec g = elemvec_load(gate + i);
+        elemvec_store(out + i, g * logistic(g) * elemvec_load(up + i));
+    }
+    if (i < f) {
+        vec g = elemvec_load_some(gate + i, f - i);
+        elemvec_store_some(out + i, g * logistic(g) * elemvec_load_some(up + i, f - i), f - i);
     }
 }
 
@@ -66,13 +84,25 @@ static void swiglu_forward(act *out, const act *wide, size_t n, size_t f)
     }
 }
 
-static void swiglu_slopes(elem *restrict dgate, elem *restrict dup, const elem *dout, const elem *gate,
-                          const elem *up, size_t f)
+static inline vec swiglu_slope(vec gate, vec s)
 {
-    for (size_t i = 0; i < f; i++) {
-        real d = elem_load(dout[i]), g = elem_load(gate[i]), s = logistic(g);
-        dup[i] = elem_store(d * g * s);
-        dgate[i] = elem_store(d * (s * (1 + g * (1 - s)) * elem_load(up[i])));
+    return s * (1 + gate * (1 - s));
+}
+
+static void swiglu_slopes(elem *dgate, elem *dup, const elem *dout, const elem *gate, const elem *up,
+                          size_t f)
+{
+    size_t i = 0;
+    for (; i + VEC_LANES <= f; i += VEC_LANES) {
+        vec d = elemvec_load(dout + i), g = elemvec_load(gate + i), s = logistic(g);
+        elemvec_store(dup + i, d * g * s);
+        elemvec_store(dgate + i, d * (swiglu_slope(g, s) * elemvec_load(up + i)));
+    }
+    if (i < f) {
+        size_t rest = f - i;
+        vec d = elemvec_load_some(dout + i, rest), g = elemvec_load_some(gate + i, rest), s = logistic(g);
+        elemvec_store_some(dup + i, d * g * s, rest);
+        elemvec_store_some(dgate + i, d * (swiglu_slope(g, s) * elemvec_load_some(up + i, rest)), rest);
     }
 }
 

@@ -2,30 +2,35 @@
  * logits give a finite loss; NaN or +Inf among them gives NaN. */
 #include <math.h>
 
-#include "kernels/cpu/elem.h"
+#include "kernels/cpu/elemvec.h"
 #include "kernels/cpu/fill.h"
 #include "kernels/cpu/parts.h"
-#include "kernels/cpu/vmath.h"
 
 #define BLOCK 1024
 
 /* NaN is passed over here and found by the sum. */
 static real largest(const real *x, size_t v)
 {
-    real most = x[0];
-#pragma omp simd reduction(max : most)
-    for (size_t j = 0; j < v; j++)
-        most = x[j] > most ? x[j] : most;
-    return most;
+    vec most = vec_all(-INFINITY);
+    size_t j = 0;
+    for (; j + VEC_LANES <= v; j += VEC_LANES)
+        most = vec_larger(vec_load(x + j), most);
+    real out = vec_most(most);
+    for (; j < v; j++)
+        out = x[j] > out ? x[j] : out;
+    return out;
 }
 
 static real sum_exp(const real *x, size_t n, real most)
 {
-    real sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (size_t j = 0; j < n; j++)
-        sum += real_exp(x[j] - most);
-    return sum;
+    vec sum = vec_all(0);
+    size_t j = 0;
+    for (; j + VEC_LANES <= n; j += VEC_LANES)
+        sum += vec_exp(vec_load(x + j) - most);
+    real out = vec_sum(sum);
+    for (; j < n; j++)
+        out += real_exp(x[j] - most);
+    return out;
 }
 
 /* Blocks are added in double, so that a large vocabulary costs no precision. */
@@ -95,8 +100,10 @@ static double cross_entropy_combine(real *losses, real *lse, const real *all, co
 /* out may begin where x does: an element is never written before it and those before it are read. */
 static void softmax_row(elem *out, const real *x, real lse, real scale, size_t v)
 {
-#pragma omp simd
-    for (size_t j = 0; j < v; j++)
+    size_t j = 0;
+    for (; j + VEC_LANES <= v; j += VEC_LANES)
+        elemvec_store(out + j, vec_exp(vec_load(x + j) - lse) * scale);
+    for (; j < v; j++)
         out[j] = elem_store(real_exp(x[j] - lse) * scale);
 }
 
