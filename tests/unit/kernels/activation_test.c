@@ -96,6 +96,25 @@ static void check_swiglu(const struct kernels *k)
 }
 TYPED_TEST(swiglu_matches_double, check_swiglu)
 
+/* Where the logistic function is 1 the product is exact as float, and bf16 stores its rounding, to even where two are as near: in whole
+ * vectors and in what is left over. */
+static void products_are_rounded_to_even(void **state)
+{
+    (void)state;
+    enum { F = 37 };
+    const struct kernels *k = table_of(KERNEL_BF16);
+    real wide[2 * F];
+    for (size_t i = 0; i < F; i++) {
+        wide[i] = i % 2 ? 37 : 67;
+        wide[F + i] = i % 2 ? 9 : 5;
+    }
+    act *x = act_new(k, copy_new(wide, sizeof wide), (size_t)2 * F), *out = act_random(k, F, 1);
+    k->swiglu_forward(out, x, 1, F);
+    for (size_t i = 0; i < F; i++)
+        assert_true(value(k, out, i) == (i % 2 ? 332 : 336)); /* 333 and 335 */
+    FREE(x, out);
+}
+
 static void check_nan(const struct kernels *k)
 {
     static const real input[4] = {1, NAN, -50, INFINITY}, ones[4] = {1, 1, 1, 1};
@@ -217,6 +236,7 @@ int main(void)
                                        cmocka_unit_test(gelu_matches_double),
                                        cmocka_unit_test(swiglu_matches_double),
                                        cmocka_unit_test(nan_passes_through),
+                                       cmocka_unit_test(products_are_rounded_to_even),
                                        cmocka_unit_test(dropout_follows_the_formula),
                                        cmocka_unit_test(no_dropout_copies),
                                        cmocka_unit_test(a_mask_belongs_to_the_row_id),

@@ -1,5 +1,7 @@
 /* Attention and rotary positions against plain loops in double: contexts past the tiles of the implementation, keys in blocks, keys kept from
  * before, dropout, several lengths between rows. */
+#include <omp.h>
+
 #include "kernels/cpu/hash.h"
 #include "tests/unit/kernels/near.h"
 
@@ -322,12 +324,15 @@ static void check_nan(const struct kernels *k)
 }
 TYPED_TEST(nan_reaches_later_tokens_only, check_nan)
 
-static void check_repeats(const struct kernels *k)
+/* Each shape with one thread and with three. */
+static void check_threads(const struct kernels *k)
 {
+    int threads = omp_get_max_threads();
     for (size_t i = 0; i < COUNT(shapes); i++) {
         struct data runs[2];
         for (size_t r = 0; r < 2; r++) {
             srand48(5);
+            omp_set_num_threads(r ? 3 : 1);
             data_new(&runs[r], k, &shapes[i], 1);
             forward(&runs[r], 0, shapes[i].keys);
             backward(&runs[r], 0, shapes[i].keys);
@@ -339,8 +344,9 @@ static void check_repeats(const struct kernels *k)
         data_free(&runs[0]);
         data_free(&runs[1]);
     }
+    omp_set_num_threads(threads);
 }
-TYPED_TEST(runs_agree_bit_by_bit, check_repeats)
+TYPED_TEST(every_thread_count_gives_the_same_bits, check_threads)
 
 static void check_rope(const struct kernels *k)
 {
@@ -375,7 +381,7 @@ int main(void)
         cmocka_unit_test(gradients_are_added),
         cmocka_unit_test(large_scores_stay_finite),
         cmocka_unit_test(nan_reaches_later_tokens_only),
-        cmocka_unit_test(runs_agree_bit_by_bit),
+        cmocka_unit_test(every_thread_count_gives_the_same_bits),
         cmocka_unit_test(rope_turns_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

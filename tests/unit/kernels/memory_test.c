@@ -46,6 +46,23 @@ static void check_bytes(const struct kernels *k)
 }
 TYPED_TEST(bytes_are_copied_and_zeroed, check_bytes)
 
+static void check_rows(const struct kernels *k)
+{
+    static const size_t shapes[][4] = {
+        {0, 3, 8, 9}, {1, 1, 1, 1}, {5, 7, 10, 7}, {300, 401, 401, 500}}; /* rows, bytes, strides */
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        const size_t *s = shapes[i], room = s[0] * (s[2] + s[3]) + 1;
+        char *x = malloc(room), *out = calloc(room, 1);
+        for (size_t j = 0; j < room; j++)
+            x[j] = (char)(1 + lrand48() % 100);
+        k->copy_rows(out, s[2], x, s[3], s[0], s[1]);
+        for (size_t j = 0; j < s[0] * s[2]; j++)
+            assert_true(out[j] == (j % s[2] < s[1] ? x[j / s[2] * s[3] + j % s[2]] : 0));
+        FREE(x, out);
+    }
+}
+TYPED_TEST(rows_of_bytes_are_copied, check_rows)
+
 static void check_element_wise(const struct kernels *k)
 {
     for (size_t i = 0; i < COUNT(counts); i++) {
@@ -153,6 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays_are_aligned_and_zero),
         cmocka_unit_test(bytes_are_copied_and_zeroed),
+        cmocka_unit_test(rows_of_bytes_are_copied),
         cmocka_unit_test(element_wise_functions_reach_every_element),
         cmocka_unit_test(bf16_is_rounded_to_nearest_even),
         cmocka_unit_test(every_bf16_survives_the_way_to_float_and_back),
