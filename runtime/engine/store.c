@@ -1,72 +1,9 @@
 /* store: see store.h. A unit's life in a step: need (weights are there, gradients have room) … gradients (complete for this pass) … done. */
-#include "runtime/engine/store.h"
-
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "common/log.h"
 #include "common/mem.h"
-
-#define REDUCTIONS_MAX 3 /* under way at once in stages 2 and 3: each holds a whole unit's gradients */
-
-/* A buffer of a unit's size that is lent out: gathered weights, or gradients of one pass. */
-struct lease {
-    void *data;
-    size_t bytes;
-    bool taken;
-};
-
-struct unit {
-    const struct layout_unit *layout;
-    struct comm_group *group;
-    size_t shard;        /* elements that each rank of the group owns from stage 1 on */
-    size_t first, owned; /* elements of the unit that this rank owns */
-    /* of the owned range */
-    real *master, *moment1, *moment2, *sum; /* sum: gradients, stages 2 and 3 */
-    act *part;                              /* weights, stage 3; in fp32 the master copy itself */
-    /* at work */
-    int users;
-    struct comm_request *gathering, *reducing;
-    int complete; /* passes of this step that have added their gradients */
-};
-
-/* A reduction of one pass's gradients (stages 2 and 3). */
-struct reduction {
-    size_t unit;
-    struct comm_request *request;
-    real *whole, *part; /* leased */
-};
-
-struct store {
-    struct store_request r;
-    const struct kernels *k;
-    size_t n;
-    struct unit *units;
-    struct model_unit *lent; /* what the model sees */
-    act *weights;            /* all units, stages 0 to 2 */
-    real *gradients;         /* all units, stages 0 and 1 */
-    real *master, *moment1, *moment2, *sums;
-    act *parts;
-    real *packed; /* gradients that TP ranks add up */
-    size_t packed_count;
-    struct lease *leases;
-    size_t n_leases;
-    struct reduction queue[REDUCTIONS_MAX];
-    size_t queued;
-    int micro_batches;
-    struct store_bytes bytes;
-};
-
-static bool wide_numbers(const struct store *s)
-{
-    return s->k->act_size == sizeof(real);
-}
-
-static enum comm_type act_type(const struct store *s)
-{
-    return s->k->type == KERNEL_BF16 ? COMM_BF16 : COMM_REAL;
-}
+#include "runtime/engine/store_private.h"
 
 /* ---- making ---- */
 
@@ -90,7 +27,7 @@ static void *take_memory(struct store *s, size_t bytes, size_t *counter, bool *f
 }
 
 /* Elements of all units, and of what is owned of them. */
-static void count_elements(const struct store *s, size_t *all, size_t *owned)
+void store_count(const struct store *s, size_t *all, size_t *owned)
 {
     *all = *owned = 0;
     for (size_t i = 0; i < s->n; i++) {
@@ -104,15 +41,15 @@ static bool allocate(struct store *s)
     size_t all, owned, width = s->k->act_size;
     bool failed = false;
     struct store_bytes *b = &s->bytes;
-    count_elements(s, &all, &owned);
+    store_count(s, &all, &owned);
     if (s->r.zero < 3)
         s->weights = take_memory(s, all * width, &b->weights, &failed);
-    else if (!wide_numbers(s))
+    else if (!store_wide(s))
         s->parts = take_memory(s, owned * width, &b->weights, &failed);
-    bool own_master = s->r.zero == 3 || !wide_numbers(s);
+    bool own_master = s->r.zero == 3 || !store_wide(s);
     if (own_master)
         s->master =
-            take_memory(s, owned * sizeof(real), wide_numbers(s) ? &b->weights : &b->optimizer, &failed);
+            take_memory(s, owned * sizeof(real), store_wide(s) ? &b->weights : &b->optimizer, &failed);
     if (s->r.inference)
         return !failed;
     if (s->r.zero < 2)
@@ -213,234 +150,6 @@ struct model_unit *store_units(struct store *store)
     return store->lent;
 }
 
-/* ---- leases ---- */
-
-/* In the middle of a collective step nothing can be undone. */
-static void no_memory(size_t bytes)
-{
-    log_error("no memory for %zu bytes of one unit's gathered weights or gradients; use more tp or pp, or "
-              "nodes with "
-              "more memory",
-              bytes);
-    abort();
-}
-
-/* A free buffer of at least `bytes`: the smallest that is there, or a new one. */
-static void *take_lease(struct store *s, size_t bytes)
-{
-    size_t best = s->n_leases;
-    for (size_t i = 0; i < s->n_leases; i++)
-        if (!s->leases[i].taken && s->leases[i].bytes >= bytes &&
-            (best == s->n_leases || s->leases[i].bytes < s->leases[best].bytes))
-            best = i;
-    if (best == s->n_leases) {
-        s->leases = mem_grow(s->leases, s->n_leases + 1, sizeof *s->leases);
-        void *data = s->k->alloc(bytes);
-        if (!data)
-            no_memory(bytes);
-        s->leases[s->n_leases++] = (struct lease){.data = data, .bytes = bytes};
-    }
-    s->leases[best].taken = true;
-    return s->leases[best].data;
-}
-
-static void give_back(struct store *s, const void *data)
-{
-    for (size_t i = 0; i < s->n_leases; i++)
-        if (s->leases[i].data == data)
-            s->leases[i].taken = false;
-}
-
-/* ---- weights ---- */
-
-static void start_gather(struct store *s, size_t i)
-{
-    struct unit *u = &s->units[i];
-    if (s->lent[i].weights)
-        return;
-    s->lent[i].weights = take_lease(s, u->layout->elements * s->k->act_size);
-    u->gathering = comm_all_gather_start(u->group, u->part, s->lent[i].weights, u->shard, act_type(s));
-}
-
-static void need_gradients(struct store *s, size_t i)
-{
-    size_t bytes = s->units[i].layout->elements * sizeof(real);
-    if (s->lent[i].gradients)
-        return;
-    s->lent[i].gradients = take_lease(s, bytes);
-    s->k->zero(s->lent[i].gradients, bytes);
-}
-
-static void hook_need(void *owner, size_t i, bool gradients)
-{
-    struct store *s = owner;
-    struct unit *u = &s->units[i];
-    u->users++;
-    start_gather(s, i);
-    comm_wait(u->gathering);
-    u->gathering = NULL;
-    if (gradients)
-        need_gradients(s, i);
-}
-
-static void hook_ahead(void *owner, size_t i)
-{
-    start_gather(owner, i);
-}
-
-static void hook_done(void *owner, size_t i)
-{
-    struct store *s = owner;
-    struct unit *u = &s->units[i];
-    if (--u->users > 0 || s->r.zero < 3)
-        return;
-    give_back(s, s->lent[i].weights);
-    s->lent[i].weights = NULL;
-}
-
-void store_spread(struct store *store)
-{
-    struct store *s = store;
-    for (size_t i = 0; i < s->n; i++) {
-        struct unit *u = &s->units[i];
-        comm_wait(u->gathering); /* of an update before */
-        u->gathering = NULL;
-        act *own = s->r.zero == 3 ? u->part : act_at(s->k, s->lent[i].weights, u->first);
-        if (!wide_numbers(s))
-            s->k->act_from_real(own, u->master, u->owned);
-        if (s->r.zero == 1 || s->r.zero == 2)
-            comm_all_gather(u->group, own, s->lent[i].weights, u->shard, act_type(s));
-    }
-}
-
-/* Copies what this rank owns of a tensor from whole (rows, columns) of it in host memory. */
-static void set_owned(struct store *s, size_t t, const real *whole)
-{
-    struct store_range r = store_owned(s, t, STORE_MASTER);
-    if (r.end > r.begin)
-        s->k->from_host(r.data, whole + r.begin, (r.end - r.begin) * sizeof *whole);
-}
-
-void store_init(struct store *store, const struct job_model *config, uint64_t seed)
-{
-    for (size_t t = 0; t < store->r.layout->n_tensors; t++) {
-        const struct layout_tensor *tensor = &store->r.layout->tensors[t];
-        real *whole = mem_grow(NULL, tensor->rows * tensor->columns, sizeof *whole);
-        model_init_tensor(tensor, config, seed, whole);
-        set_owned(store, t, whole);
-        free(whole);
-    }
-    store_spread(store);
-}
-
-/* ---- gradients ---- */
-
-/* Waits for the oldest reduction and adds it to the sums. */
-static void finish_oldest(struct store *s)
-{
-    struct reduction r = s->queue[0];
-    struct unit *u = &s->units[r.unit];
-    memmove(s->queue, s->queue + 1, --s->queued * sizeof *s->queue);
-    comm_wait(r.request);
-    s->k->add_real(u->sum, r.part, u->owned);
-    give_back(s, r.whole);
-    give_back(s, r.part);
-}
-
-static void reduce_pass(struct store *s, size_t i)
-{
-    struct unit *u = &s->units[i];
-    if (s->queued == REDUCTIONS_MAX)
-        finish_oldest(s);
-    struct reduction *r = &s->queue[s->queued++];
-    *r = (struct reduction){.unit = i, .whole = s->lent[i].gradients};
-    r->part = take_lease(s, u->shard * sizeof(real));
-    r->request = comm_reduce_scatter_start(u->group, r->whole, r->part, u->shard, COMM_REAL);
-    s->lent[i].gradients = NULL;
-}
-
-static void reduce_step(struct store *s, size_t i)
-{
-    struct unit *u = &s->units[i];
-    if (s->r.zero == 0)
-        u->reducing = comm_all_reduce_start(u->group, u->sum, u->owned, COMM_REAL);
-    else
-        u->reducing = comm_reduce_scatter_start(u->group, s->lent[i].gradients, u->sum, u->shard, COMM_REAL);
-}
-
-static void hook_gradients(void *owner, size_t i)
-{
-    struct store *s = owner;
-    struct unit *u = &s->units[i];
-    u->complete++;
-    if (s->r.zero >= 2)
-        reduce_pass(s, i);
-    else if (u->complete == s->micro_batches)
-        reduce_step(s, i);
-}
-
-static void hook_idle(void *owner)
-{
-    const struct store *s = owner;
-    (void)comm_progress(s->r.mesh->comm);
-}
-
-struct model_hooks store_hooks(struct store *store)
-{
-    return (struct model_hooks){.owner = store,
-                                .need = hook_need,
-                                .ahead = hook_ahead,
-                                .done = hook_done,
-                                .gradients = hook_gradients,
-                                .idle = hook_idle};
-}
-
-void store_begin(struct store *store, int micro_batches)
-{
-    size_t all, owned;
-    count_elements(store, &all, &owned);
-    store->micro_batches = micro_batches;
-    for (size_t i = 0; i < store->n; i++)
-        store->units[i].complete = 0;
-    if (store->gradients)
-        store->k->zero(store->gradients, all * sizeof(real));
-    else
-        store->k->zero(store->sums, owned * sizeof(real));
-}
-
-/* Copies the owned ranges of partial tensors into one array, or back. Returns the elements. */
-static size_t pack(struct store *s, bool back)
-{
-    size_t at = 0;
-    for (size_t t = 0; t < s->r.layout->n_tensors; t++) {
-        if (!s->r.layout->tensors[t].partial)
-            continue;
-        struct store_range r = store_owned(s, t, STORE_GRADIENT);
-        size_t n = r.end - r.begin;
-        if (n > 0)
-            s->k->copy(back ? r.data : s->packed + at, back ? s->packed + at : r.data, n * sizeof(real));
-        at += n;
-    }
-    return at;
-}
-
-void store_finish(struct store *store)
-{
-    struct store *s = store;
-    while (s->queued > 0)
-        finish_oldest(s);
-    for (size_t i = 0; i < s->n; i++) {
-        comm_wait(s->units[i].reducing);
-        s->units[i].reducing = NULL;
-    }
-    size_t count = pack(s, false);
-    comm_all_reduce(s->r.mesh->tp_group, s->packed, count, COMM_REAL);
-    (void)pack(s, true);
-    for (size_t i = 0; i < s->n; i++)
-        if (s->units[i].layout->shared_by_ends)
-            comm_all_reduce(s->r.mesh->ends_group, s->units[i].sum, s->units[i].owned, COMM_REAL);
-}
-
 /* ---- ranges ---- */
 
 static real *base_of(const struct unit *u, enum store_part part)
@@ -497,6 +206,43 @@ struct store_range store_written(struct store *store, size_t t, enum store_part 
     return cut(store, t, part, (size_t)comm_rank(u->group) * u->shard, u->shard);
 }
 
+/* ---- values ---- */
+
+void store_spread(struct store *store)
+{
+    struct store *s = store;
+    for (size_t i = 0; i < s->n; i++) {
+        struct unit *u = &s->units[i];
+        comm_wait(u->gathering); /* of an update before */
+        u->gathering = NULL;
+        act *own = s->r.zero == 3 ? u->part : act_at(s->k, s->lent[i].weights, u->first);
+        if (!store_wide(s))
+            s->k->act_from_real(own, u->master, u->owned);
+        if (s->r.zero == 1 || s->r.zero == 2)
+            comm_all_gather(u->group, own, s->lent[i].weights, u->shard, store_act_type(s));
+    }
+}
+
+/* Copies what this rank owns of a tensor from whole (rows, columns) of it in host memory. */
+static void set_owned(struct store *s, size_t t, const real *whole)
+{
+    struct store_range r = store_owned(s, t, STORE_MASTER);
+    if (r.end > r.begin)
+        s->k->from_host(r.data, whole + r.begin, (r.end - r.begin) * sizeof *whole);
+}
+
+void store_init(struct store *store, const struct job_model *config, uint64_t seed)
+{
+    for (size_t t = 0; t < store->r.layout->n_tensors; t++) {
+        const struct layout_tensor *tensor = &store->r.layout->tensors[t];
+        real *whole = mem_grow(NULL, tensor->rows * tensor->columns, sizeof *whole);
+        model_init_tensor(tensor, config, seed, whole);
+        set_owned(store, t, whole);
+        free(whole);
+    }
+    store_spread(store);
+}
+
 /* ---- the update ---- */
 
 double store_norm(struct store *store)
@@ -520,7 +266,7 @@ static void update_tensor(struct store *s, size_t t, const struct kernel_adamw *
     act *weights = NULL;
     if (r.begin == r.end)
         return;
-    if (!wide_numbers(s))
+    if (!store_wide(s))
         weights = s->r.zero == 3 ? act_at(s->k, u->part, at)
                                  : act_at(s->k, s->lent[tensor->unit].weights, tensor->offset + r.begin);
     config.weight_decay = tensor->decay ? adamw->weight_decay : 0;
@@ -535,63 +281,6 @@ void store_update(struct store *store, const struct kernel_adamw *adamw)
     for (size_t i = 0; i < s->n && (s->r.zero == 1 || s->r.zero == 2); i++) {
         struct unit *u = &s->units[i];
         u->gathering = comm_all_gather_start(u->group, act_at(s->k, s->lent[i].weights, u->first),
-                                             s->lent[i].weights, u->shard, act_type(s));
+                                             s->lent[i].weights, u->shard, store_act_type(s));
     }
-}
-
-/* ---- replicas ---- */
-
-static uint64_t hash(uint64_t h, const unsigned char *x, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        h = (h ^ x[i]) * 0x100000001b3u;
-    return h;
-}
-
-static uint64_t hash_tensor(struct store *s, size_t t, uint64_t h)
-{
-    const struct layout_tensor *tensor = &s->r.layout->tensors[t];
-    size_t bytes = tensor->rows * tensor->columns * s->k->act_size;
-    unsigned char *host = mem_grow(NULL, bytes + 1, 1);
-    hook_need(s, tensor->unit, false);
-    s->k->to_host(host, act_in(s->k, s->lent[tensor->unit].weights, tensor->offset), bytes);
-    hook_done(s, tensor->unit);
-    h = hash(h, host, bytes);
-    free(host);
-    return h;
-}
-
-static bool all_equal(struct comm_group *group, uint64_t value)
-{
-    uint64_t *all = mem_zero((size_t)comm_size(group), sizeof *all);
-    bool equal = true;
-    comm_share(group, &value, sizeof value, all);
-    for (int i = 1; i < comm_size(group); i++)
-        equal = equal && all[i] == all[0];
-    free(all);
-    return equal;
-}
-
-bool store_replicas_equal(struct store *store)
-{
-    const struct layout *l = store->r.layout;
-    const struct mesh *mesh = store->r.mesh;
-    uint64_t dense = 0xcbf29ce484222325u, experts = dense, everywhere = dense, table = dense;
-    for (size_t t = 0; t < l->n_tensors; t++) {
-        const struct layout_unit *u = &l->units[l->tensors[t].unit];
-        if (u->kind == UNIT_EXPERTS)
-            experts = hash_tensor(store, t, experts);
-        else
-            dense = hash_tensor(store, t, dense);
-        if (l->tensors[t].everywhere)
-            everywhere = hash_tensor(store, t, everywhere);
-        if (u->shared_by_ends)
-            table = hash_tensor(store, t, table);
-    }
-    bool equal = all_equal(mesh->dp_group, dense);
-    equal = all_equal(mesh->tp_group, everywhere) && equal;
-    equal = all_equal(mesh->expert_dp_group, experts) && equal;
-    if (mesh->ends_group)
-        equal = all_equal(mesh->ends_group, table) && equal;
-    return comm_max_int(mesh->world, !equal) == 0;
 }
