@@ -28,8 +28,10 @@ void signals_install(void)
 
 int signals_take(void)
 {
-    int asked = (save_asked ? SIGNALS_SAVE : 0) | (stop_asked ? SIGNALS_STOP : 0);
-    save_asked = 0; /* a signal between the two lines asks for what the coming checkpoint does anyway */
-    stop_asked = 0;
+    int asked = stop_asked ? SIGNALS_STOP : 0;
+    if (save_asked) {
+        save_asked = 0; /* one that comes right before this line is served by the same checkpoint */
+        asked |= SIGNALS_SAVE;
+    }
     return asked;
 }

@@ -8,7 +8,8 @@ enum { SIGNALS_SAVE = 1, SIGNALS_STOP = 2 };
  * error of that write. */
 void signals_install(void);
 
-/* The requests since the last call. */
+/* The requests: for a checkpoint since the last call, for the end ever since it came. That one is not forgotten by being told: a step that is
+ * rolled back cannot follow it, the next one can. */
 int signals_take(void);
 
 #endif
