@@ -173,6 +173,9 @@ static void count_traffic(struct run *run, struct step *s)
 int step_run(struct run *run, struct step *step)
 {
     struct err err = {""};
+    count_traffic(
+        run,
+        step); /* what went on since the last step, an evaluation or a checkpoint, is none of this one's */
     *step = (struct step){.start = clock_monotonic_s()};
     struct word mine = prepare(run, &err);
     if (mine.code != 0)
