@@ -12,7 +12,7 @@
 
 void *model_alloc(struct model *m, size_t bytes)
 {
-    void *block = m->k->alloc(bytes);
+    void *block = m->short_of > 0 ? NULL : m->k->alloc(bytes); /* once one is missing, only count */
     if (!block) {
         m->short_of += bytes;
         return NULL;
