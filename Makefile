@@ -329,6 +329,7 @@ install: all
 	install -m 755 $(BINARIES) $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 README.md LICENSE docs/*.md $(DESTDIR)$(PREFIX)/share/doc/belay/
 	install -m 644 $(wildcard examples/*.yaml) $(DESTDIR)$(PREFIX)/share/doc/belay/examples/
+	install -m 755 examples/gather-text.sh $(DESTDIR)$(PREFIX)/share/doc/belay/examples/
 	install -m 644 $(MAN1) $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(MAN8) $(DESTDIR)$(PREFIX)/share/man/man8/
 	for u in $(UNITS); do sed 's,@bindir@,$(PREFIX)/bin,' $$u >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${u##*/}; done
