@@ -91,7 +91,7 @@ $(BUILD)/obj/kernels/%.o $(BUILD)/obj/runtime/%.o: CFLAGS_ALL += $(KERNEL_CFLAGS
 # a*b+c in one instruction, which -std=c11 forbids: attention doubles its speed by it. Elsewhere what cancels exactly is to go on doing so.
 $(BUILD)/obj/kernels/cpu/attention.o $(BUILD)/obj/kernels/cpu/attention.bf16.o: CFLAGS_ALL += -ffp-contract=fast
 # The CPU's kernels once more, for activations in bf16 (kernels/cpu/elem.h).
-BF16_SRC := $(filter-out $(addprefix kernels/cpu/,blas.c open.c room.c),$(wildcard kernels/cpu/*.c))
+BF16_SRC := $(filter-out $(addprefix kernels/cpu/,blas.c budget.c open.c room.c),$(wildcard kernels/cpu/*.c))
 MORE_kernels := $(patsubst %.c,$(BUILD)/obj/%.bf16.o,$(BF16_SRC))
 $(BUILD)/obj/%.bf16.o: %.c
 	@mkdir -p $(@D)

@@ -1,22 +1,16 @@
 /* memory: aligned arrays, and the plain functions of bytes and reals. */
+#include <malloc.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "kernels/cpu/budget.h"
 #include "kernels/cpu/fill.h"
 #include "kernels/cpu/parts.h"
 
 #define LANES     32
 #define HUGE_PAGE ((size_t)2 << 20)
-
-/* What this host could ever give. Linux promises more than it has and kills the program that uses it: better to refuse. */
-static size_t physical_bytes(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX / 2;
-}
 
 static void zero(void *x, size_t bytes)
 {
@@ -29,17 +23,29 @@ static void zero(void *x, size_t bytes)
 /* Large arrays begin on a huge page and ask for more of them: 2,048 tokens of logits would otherwise need 100,000 page table entries. */
 static void *alloc(size_t bytes)
 {
-    if (bytes > physical_bytes())
-        return NULL;
     size_t unit = bytes < 2 * HUGE_PAGE ? 64 : HUGE_PAGE;
-    bytes = bytes ? (bytes + unit - 1) / unit * unit : unit;
-    void *x = aligned_alloc(unit, bytes);
-    if (!x)
+    if (bytes > SIZE_MAX - unit)
         return NULL;
+    bytes = bytes ? (bytes + unit - 1) / unit * unit : unit;
+    if (!budget_take(bytes))
+        return NULL;
+    void *x = aligned_alloc(unit, bytes);
+    if (!x) {
+        budget_give(bytes);
+        return NULL;
+    }
+    budget_add(malloc_usable_size(x) - bytes); /* what it will give back: a few bytes more */
     if (unit == HUGE_PAGE)
         (void)madvise(x, bytes, MADV_HUGEPAGE); /* only advice: without it everything works, slower */
     zero(x, bytes);                             /* by all threads: each page lands near who uses it */
     return x;
+}
+
+static void release(void *x)
+{
+    if (x)
+        budget_give(malloc_usable_size(x));
+    free(x);
 }
 
 static void copy(void *out, const void *x, size_t bytes)
@@ -115,7 +121,7 @@ static void copy_rows(void *out, size_t out_stride, const void *x, size_t x_stri
 void FILL(memory)(struct kernels *table)
 {
     table->alloc = alloc;
-    table->free = free;
+    table->free = release;
     table->zero = zero;
     table->copy_rows = copy_rows;
     table->copy = table->to_host = table->from_host = copy;

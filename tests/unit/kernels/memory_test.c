@@ -2,6 +2,7 @@
 #include <omp.h>
 #include <stdint.h>
 
+#include "kernels/cpu/budget.h"
 #include "tests/unit/kernels/near.h"
 
 static const size_t counts[] = {0, 1, 15, 16, 17, 255, 4096, 16385, 100003, 1 << 20};
@@ -21,6 +22,24 @@ static void check_alloc(const struct kernels *k)
     assert_null(k->alloc(SIZE_MAX));
 }
 TYPED_TEST(arrays_are_aligned_and_zero, check_alloc)
+
+/* Nothing as large as the host is really allocated here: that would fill it. */
+static void check_budget(const struct kernels *k)
+{
+    size_t whole = budget_whole(), some = (size_t)1 << 20;
+    assert_true(budget_take(whole)); /* nothing is held at this point */
+    assert_false(budget_take(1));
+    assert_null(k->alloc(1));
+    budget_give(whole);
+    void *held = k->alloc(some);
+    assert_non_null(held);
+    assert_false(budget_take(whole - some / 2)); /* both together are more than there is */
+    k->free(held);
+    assert_true(budget_take(whole)); /* all of it is back */
+    budget_give(whole);
+    assert_false(budget_take(SIZE_MAX));
+}
+TYPED_TEST(arrays_together_are_no_more_than_the_host, check_budget)
 
 static void check_bytes(const struct kernels *k)
 {
@@ -169,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays_are_aligned_and_zero),
+        cmocka_unit_test(arrays_together_are_no_more_than_the_host),
         cmocka_unit_test(bytes_are_copied_and_zeroed),
         cmocka_unit_test(rows_of_bytes_are_copied),
         cmocka_unit_test(element_wise_functions_reach_every_element),
