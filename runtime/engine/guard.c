@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,7 @@
 #define SPREADS      6      /* normal noise reaches that once in 1e9 steps */
 #define SPREAD_SCALE 1.4826 /* standard deviations in the median distance from the median, of normal noise */
 #define LOSS_FLOOR   0.5    /* nats; a smaller jump costs nothing that matters */
-#define NORM_RATIO                                                                                           \
-    10 /* batches of few sequences have gradients of 16 times the usual norm now and then; clipping takes those */
+#define NORM_RATIO   10 /* batches of few sequences have gradients of 16 times the usual norm now and then */
 
 struct fine {
     int64_t step;
@@ -24,6 +24,7 @@ struct fine {
 struct guard {
     enum job_guard action;
     double factor;
+    bool clipped; /* gradients are: large ones do no harm */
     size_t window, patience;
     struct fine *fine; /* [window], oldest first */
     size_t n_fine;
@@ -37,6 +38,7 @@ struct guard *guard_new(const struct job_train *train)
     struct guard *g = mem_zero(1, sizeof *g);
     g->action = train->guard_action;
     g->factor = train->guard_factor;
+    g->clipped = train->optimizer.clip > 0;
     g->window = (size_t)train->guard_window;
     g->patience = (size_t)train->guard_patience;
     g->fine = mem_zero(g->window, sizeof *g->fine);
@@ -122,6 +124,8 @@ static int check(struct guard *g, double loss, double norm, struct err *why)
     if (loss > limit_of(&u, g->factor, LOSS_FLOOR))
         return err_set(why, "the loss %.4g is far above the median %.4g of the last %zu good steps", loss,
                        u.median, g->n_fine);
+    if (g->clipped)
+        return 0;
     u = usual_norm(g);
     if (norm > limit_of(&u, NORM_RATIO * g->factor, 0))
         return err_set(why, "the gradient norm %.4g is far above the median %.4g of the last %zu good steps",

@@ -8,7 +8,8 @@
  *
  * What is a spike: a loss or norm that is not finite, at any time; and once 8 steps (or the whole window, if smaller) are known
  *   loss  above all of: factor x median, median + 6 spreads, median + 0.5 nats
- *   norm  above all of: 10 x factor x median, median + 6 spreads
+ *   norm  above all of: 10 x factor x median, median + 6 spreads; where gradients are clipped it is not looked at: an unusual batch (a line of
+ *         dashes) may have a hundred times the usual norm, and clipping takes what harm it could do
  * The medians and spreads (1.4826 x the median distance from the median: one standard deviation when noise is normal) are of the newest
  * `window` steps that were fine: numbers of a spike never get among them, so a NaN does not blind the guard to what follows. The factor
  * keeps small jumps of smooth curves from counting, the spreads keep the noise of rough ones from counting, the 0.5 those near zero. */

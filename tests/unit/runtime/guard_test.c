@@ -324,6 +324,21 @@ static void a_fine_step_is_fed_once(void **state)
     guard_free(g);
 }
 
+/* A batch with a line of dashes had 55 times the usual norm: clipping had taken care of it. */
+static void large_norms_are_fine_where_they_are_clipped(void **state)
+{
+    (void)state;
+    struct job_train t = {
+        .guard_action = JOB_GUARD_SKIP, .guard_factor = 3, .guard_window = 64, .guard_patience = 3};
+    t.optimizer.clip = 1;
+    struct guard *g = guard_new(&t);
+    calm(g, 1, 100);
+    assert_int_equal(guard_judge(g, 101, 3, 1000, NULL), GUARD_FINE);
+    assert_int_equal(guard_judge(g, 102, 3, INFINITY, NULL), GUARD_SKIP);
+    assert_int_equal(guard_judge(g, 103, 30, 1, NULL), GUARD_SKIP);
+    guard_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +357,7 @@ int main(void)
         cmocka_unit_test(a_resumed_run_judges_alike),
         cmocka_unit_test(a_spike_is_fed_once),
         cmocka_unit_test(a_fine_step_is_fed_once),
+        cmocka_unit_test(large_norms_are_fine_where_they_are_clipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
