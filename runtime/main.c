@@ -31,7 +31,7 @@ static const char usage[] =
     "  --set KEY=VALUE    replaces one field of it, e.g. --set train.steps=40\n"
     "  --help, --version\n"
     "\n"
-    "Exit codes: 0 finished, or stopped by SIGTERM after a checkpoint; 1 error; 2 bad usage or job file; 93 "
+    "Exit codes: 0 finished, or stopped by SIGTERM after a checkpoint (75 within a job); 1 error; 2 bad usage or job file; 93 "
     "the job can never\n"
     "work like this; 94 loss or gradient not finite; 95 superseded by a newer attempt. SIGUSR1 saves a "
     "checkpoint now.\n"

@@ -244,6 +244,13 @@ static int go_back(struct run *run)
     return code;
 }
 
+/* In a job, 0 would say that it is completed: whoever wanted it to stop, belayd or not, the training is not at its end. */
+static int stopped_code(const struct run *run)
+{
+    bool job = run->state.job[0] != '\0', ended = run->state.step >= run->spec->train.steps;
+    return job && !ended ? EXIT_STOPPED : 0;
+}
+
 static int loop(struct run *run)
 {
     while (run->state.step < run->spec->train.steps) {
@@ -267,7 +274,7 @@ static int loop(struct run *run)
         if (stop && run->rank == 0)
             printf("stopped by request after step %" PRId64 "\n", run->state.step);
         if (stop)
-            break;
+            return stopped_code(run);
     }
     return 0;
 }

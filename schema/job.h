@@ -9,9 +9,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define JOB_NAME_MAX      63         /* [A-Za-z0-9][A-Za-z0-9._-]{0,62} */
-#define JOB_FILE_MAX      (1u << 20) /* bytes of YAML */
-#define JOB_RANKS_MAX     1048576
+#define JOB_NAME_MAX  63         /* [A-Za-z0-9][A-Za-z0-9._-]{0,62} */
+#define JOB_FILE_MAX  (1u << 20) /* bytes of YAML */
+#define JOB_RANKS_MAX 1048576
+#define JOB_EXIT_STOPPED                                                                                     \
+    75 /* a rank that was stopped before its end: the attempt is repeated, and not charged */
 #define JOB_EXIT_NO_RETRY 93 /* a rank that exits with this is not restarted */
 
 enum job_arch { ARCH_GPT2, ARCH_LLAMA };

@@ -319,8 +319,9 @@ void attempt_preempt(struct core *core, struct attempt *a, const char *why)
 
 static enum attempt_outcome outcome_of(const struct attempt_facts *f)
 {
-    bool superseded = f->fault_rank && f->fault_rank->code == 95; /* fenced off, which is nobody's error */
-    return fault_is_nodes(f) || superseded ? OUTCOME_NODE : OUTCOME_FAILED;
+    /* fenced off, or stopped by a signal that was not ours: nobody's error */
+    bool nobody = f->fault_rank && (f->fault_rank->code == 95 || f->fault_rank->code == JOB_EXIT_STOPPED);
+    return fault_is_nodes(f) || nobody ? OUTCOME_NODE : OUTCOME_FAILED;
 }
 
 static void name_culprit(struct core *core, struct attempt *a, const struct attempt_facts *f, const char *why)

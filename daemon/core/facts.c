@@ -91,6 +91,8 @@ static const char *meaning(int code)
     switch (code) {
     case 2:
         return " (bad configuration)";
+    case JOB_EXIT_STOPPED:
+        return " (stopped from outside before its end)";
     case JOB_EXIT_NO_RETRY:
         return " (do not retry)";
     case 94:

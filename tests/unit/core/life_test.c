@@ -171,6 +171,7 @@ static void test_exit_codes(void **state)
         {93, JOB_FAILED, OUTCOME_FAILED, "exited with 93 (do not retry)"},
         {94, JOB_RESTARTING, OUTCOME_FAILED, "restart 1 of 2"},
         {95, JOB_RUNNING, OUTCOME_NODE, "superseded"}, /* starts again at once */
+        {75, JOB_RUNNING, OUTCOME_NODE, "stopped from outside"},
         {2, JOB_RESTARTING, OUTCOME_FAILED, "bad configuration"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
