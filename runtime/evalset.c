@@ -2,6 +2,7 @@
 #include "runtime/evalset.h"
 
 #include <glob.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,19 @@ static void append(struct encoded *all, const struct encoded *piece)
     all->n += piece->n;
 }
 
+/* What is wrong with a piece, and where: a line that is no record by its number. Always -1. */
+static int wrong(const struct source *source, const struct piece *piece, const struct encoded *e,
+                 struct err *err)
+{
+    if (e->bad_lines == 0)
+        return err_set(err, "%s", e->err.text);
+    return err_set(
+        err,
+        "%s:%" PRIu64 ": the line %s; mend it, or make token files with belay-train prepare, which can "
+        "take another member (--field) and leave lines out (--skip-bad-lines)",
+        source_path(source, piece->file), source_line(source, piece->file, e->bad_at), e->err.text);
+}
+
 static int encode_all(struct evalset *set, struct source *source, struct err *err)
 {
     const struct tokenizer *t = set->r.tokenizer;
@@ -57,7 +71,7 @@ static int encode_all(struct evalset *set, struct source *source, struct err *er
         struct encoded e = {NULL};
         encode_piece(source, &piece, t, scratch, NULL, &e);
         if (e.err.text[0])
-            rc = err_set(err, "%s: %s", source_path(source, piece.file), e.err.text);
+            rc = wrong(source, &piece, &e, err);
         else if (set->text.n + e.n > IDS_MAX)
             rc =
                 err_set(err,

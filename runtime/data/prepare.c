@@ -141,7 +141,10 @@ static int judge(const struct work *w, const struct slot *slot, struct prepare_p
     if (e->bad_lines == 0)
         return e->err.text[0] ? err_set(err, "%s", e->err.text) : 0;
     if (!w->options->skip_bad_lines)
-        return bad_line(w, slot, "; mend it, or leave such lines out with --skip-bad-lines", err);
+        return bad_line(
+            w, slot,
+            "; mend it, take another member with --field, or leave such lines out with --skip-bad-lines",
+            err);
     if (p->bad_lines == 0)
         bad_line(w, slot, "", &p->bad);
     p->bad_lines += e->bad_lines;

@@ -30,9 +30,7 @@ static int find_text(struct record *r, const char *field, struct err *err)
     if (json_object_get(r->owner, "text"))
         return get_string(r->owner, "text", &r->text, &r->text_len, err);
     if (!json_object_get(r->owner, "prompt") || !json_object_get(r->owner, "completion"))
-        return err_set(err,
-                       "has neither \"text\" nor \"prompt\" and \"completion\"; name the member to take with "
-                       "--field NAME");
+        return err_set(err, "has neither \"text\" nor \"prompt\" and \"completion\"");
     if (get_string(r->owner, "prompt", &r->prompt, &r->prompt_len, err) != 0)
         return -1;
     return get_string(r->owner, "completion", &r->text, &r->text_len, err);

@@ -56,6 +56,8 @@ is "bytes are those of the text without its first token" "$(eval_of .bytes --che
 refuse "nothing to measure on" 2 'either --data PATH or --job FILE' --checkpoint llama
 refuse "no checkpoint" 2 'needs --checkpoint PATH' --data corpus.txt
 refuse "a file that is not there" 1 'nowhere.txt' --checkpoint llama --data nowhere.txt
+printf '%s\n' '{"text": "one"}' '{"words": "two"}' >odd.jsonl
+refuse "a line without a text" 1 'odd.jsonl:2: the line has neither "text" nor .*prepare' --checkpoint llama --data odd.jsonl
 refuse "token files of another tokenizer" 1 'another tokenizer' --checkpoint llama --data bpe
 refuse "a stride beyond the context" 1 'stride 33 would leave tokens out' --checkpoint llama --data some.txt --stride 33
 sed -i 's/, holdout: 0.1//; /eval:/d' llama.yaml
