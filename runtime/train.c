@@ -143,8 +143,13 @@ static void introduce(const struct run *run, int threads)
         (double)b.weights / 1048576, (double)b.gradients / 1048576, (double)b.optimizer / 1048576,
         (double)engine_activation_bytes(run->engine) / 1048576);
     char *data = data_describe(run->data);
-    printf("data: %s; steps %" PRId64 " to %" PRId64 ", %.0f tokens each\n", data, run->state.step + 1,
-           t->steps, run_step_tokens(run));
+    if (run->state.step >= t->steps)
+        printf("data: %s; nothing is left to do: step %" PRId64 " of %" PRId64
+               " is done; raise train.steps to train on, or name another checkpoint.directory\n",
+               data, run->state.step, t->steps);
+    else
+        printf("data: %s; steps %" PRId64 " to %" PRId64 ", %.0f tokens each\n", data, run->state.step + 1,
+               t->steps, run_step_tokens(run));
     free(data);
 }
 

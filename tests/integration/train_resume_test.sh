@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A run that was killed, stopped or lost its newest checkpoint goes on as if nothing had happened, bit by bit.
 . "$(dirname "$0")/train_lib.sh"
-plan 21
+plan 23
 
 job_file straight
 ok "a run never interrupted" to out0 belay-train straight.yaml
@@ -29,6 +29,9 @@ job_file reference
 ok "reference" to out5 belay-train reference.yaml --set train.steps=200 --set checkpoint.every=200
 ok "it goes on" to out6 belay-train outside.yaml --set train.steps=200 --set checkpoint.every=100
 is "200 losses are bitwise the same" "$(losses outside | md5sum)" "$(losses reference | md5sum)"
+
+ok "started once more it has nothing to do" to again belay-train outside.yaml --set train.steps=200
+like "and says so" "$(cat again)" 'nothing is left to do: step 200 of 200 is done; raise train.steps'
 
 # --- two ranks, one killed
 job_file pair; job_file pair0
