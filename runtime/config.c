@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "runtime/exits.h"
 
@@ -34,16 +35,26 @@ static int check_batch(const struct job_spec *s, struct err *err)
     return 0;
 }
 
+/* dp is what can be chosen freely, but only where the other axes leave a whole number of it. */
+static void wrong_ranks(const struct job_spec *s, int64_t ranks, int world, struct err *err)
+{
+    int64_t others = s->tp * s->pp * s->cp;
+    char other_dp[64] = "";
+    if (world % others == 0)
+        snprintf(other_dp, sizeof other_dp, ", or --set parallel.dp=%" PRId64, world / others);
+    err_set(err,
+            "the job wants %" PRId64 " ranks (tp %" PRId64 " x pp %" PRId64 " x cp %" PRId64 " x dp %" PRId64
+            ") but %d started; use mpirun -n %" PRId64 "%s",
+            ranks, s->tp, s->pp, s->cp, s->dp, world, ranks, other_dp);
+}
+
 int config_check(const struct job_spec *spec, int world, struct err *err)
 {
     if (check_kind(spec, err) != 0 || check_features(spec, err) != 0 || check_batch(spec, err) != 0)
         return EXIT_NO_RETRY;
     int64_t ranks = spec->tp * spec->pp * spec->cp * spec->dp;
     if (ranks != world) {
-        err_set(err,
-                "the job wants %" PRId64 " ranks (tp %" PRId64 " x pp %" PRId64 " x cp %" PRId64
-                " x dp %" PRId64 ") but %d started; use mpirun -n %" PRId64 " or --set parallel.dp=N",
-                ranks, spec->tp, spec->pp, spec->cp, spec->dp, world, ranks);
+        wrong_ranks(spec, ranks, world, err);
         return EXIT_BAD_CONFIG;
     }
     return 0;

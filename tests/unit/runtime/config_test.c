@@ -45,7 +45,13 @@ static void test_world(void **state)
     (void)state;
     struct job_spec s = good();
     assert_answer(&s, 1, 2, "wants 2 ranks (tp 1 x pp 1 x cp 1 x dp 2) but 1 started");
-    assert_answer(&s, 4, 2, "mpirun -n 2");
+    assert_answer(&s, 4, 2, "mpirun -n 2, or --set parallel.dp=4");
+    s.tp = 2;
+    assert_answer(&s, 2, 2, "mpirun -n 4, or --set parallel.dp=1");
+    struct err err = {""};
+    assert_int_equal(config_check(&s, 3, &err), 2);
+    assert_contains(err.text, "mpirun -n 4");
+    assert_null(strstr(err.text, "parallel.dp")); /* no dp makes it 3 ranks */
     s.tp = s.pp = s.cp = 2;
     assert_answer(&s, 16, 0, "");
     assert_answer(&s, 2, 2, "wants 16 ranks");
