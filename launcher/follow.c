@@ -292,16 +292,26 @@ static int step(struct follow *f)
     return least(pause, least(longpoll_pause(f->job_poll), longpoll_pause(f->event_poll)));
 }
 
+static void show_tail(struct follow *f, int64_t rank, int64_t attempt)
+{
+    struct logstream *tail = logstream_new(f->client, f->id, stderr, true);
+    logstream_add(tail, rank, attempt, TAIL_OF_FAILURE);
+    logstream_finish(tail);
+    logstream_free(tail);
+}
+
+/* Of a training rank 0 speaks for all: why all ranks stop together stands in its log, whichever of them was seen to end first. */
 static void show_failure(struct follow *f)
 {
     int64_t rank = jsonx_int_or(f->job, "first_failure", -1), attempt = jsonx_int_or(f->job, "attempt", 0);
     if (rank < 0 || attempt < 1 || (f->logs && (rank == 0 || f->options->all_ranks)))
         return;
     fprintf(stderr, "belay: rank %lld failed first; its last lines:\n", (long long)rank);
-    struct logstream *tail = logstream_new(f->client, f->id, stderr, true);
-    logstream_add(tail, rank, attempt, TAIL_OF_FAILURE);
-    logstream_finish(tail);
-    logstream_free(tail);
+    show_tail(f, rank, attempt);
+    if (!f->logs && rank != 0) {
+        fprintf(stderr, "belay: the last lines of rank 0:\n");
+        show_tail(f, 0, attempt);
+    }
 }
 
 static void say_end(struct follow *f)

@@ -2,7 +2,7 @@
 # 40 steps straight, and 40 steps with SIGKILL of a rank, a shim, an agent and belayd, each at a random step:
 # the loss column is bitwise the same, and no step is missing or doubled.
 . "$(dirname "$0")/../lib.sh"
-plan 20
+plan 21
 seed=${SEED:-$RANDOM}
 RANDOM=$seed
 diag "SEED=$seed"
@@ -75,3 +75,8 @@ until_true 60 job_step_at_least "$id" "$at"
 kill9 "$(json .pid <"$BELAY_DIR/belayd.pid")"
 belay up --nodes 3 --slots 1 >/dev/null
 same_as_straight "$id" belayd 1
+
+# All ranks stop for what rank 0 says; another may be seen to end first.
+{ spec verdict; echo 'env: {BELAY_FAULT: "nan@8:rank=1"}'; } >verdict.yaml
+sed -i 's/^  seed: 7/  seed: 7\n  guard: {action: stop}/; s/max: 5/max: 0/' verdict.yaml
+like "the end of a training is explained by the lines of rank 0" "$(belay run verdict.yaml 2>&1)" '^\[0\] .*step 8: .*the job stops as train.guard.action says'
