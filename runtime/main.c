@@ -1,5 +1,6 @@
 /* belay-train: the bundled transformer runtime, one process per rank. Runs alone, under mpirun, and as a belay job. */
 #include <getopt.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,8 @@ static const char usage[] =
     "  --set KEY=VALUE    replaces one field of it, e.g. --set train.steps=40\n"
     "  --help, --version\n"
     "\n"
-    "Exit codes: 0 finished, or stopped by SIGTERM after a checkpoint (75 within a job); 1 error; 2 bad usage or job file; 93 "
+    "Exit codes: 0 finished, or stopped by SIGTERM after a checkpoint (75 within a job); 1 error; 2 bad "
+    "usage or job file; 93 "
     "the job can never\n"
     "work like this; 94 loss or gradient not finite; 95 superseded by a newer attempt. SIGUSR1 saves a "
     "checkpoint now.\n"
@@ -154,6 +156,7 @@ int main(int argc, char **argv)
     struct options o = {.job = NULL};
     host_bound_spinning(argv);
     log_program("belay-train");
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file at its size limit is an error of that write, in commands, too */
     if (setvbuf(stdout, NULL, _IOLBF, 0) != 0)
         log_warn("standard output cannot be line-buffered; lines may come late");
     for (size_t i = 0; argc > 1 && i < COMMANDS; i++)

@@ -23,7 +23,6 @@ void signals_install(void)
     act.sa_flags |= SA_RESETHAND;
     sigaction(SIGINT, &act, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)signal(SIGXFSZ, SIG_IGN);
 }
 
 int signals_take(void)

@@ -4,8 +4,7 @@
 
 enum { SIGNALS_SAVE = 1, SIGNALS_STOP = 2 };
 
-/* Installs the handlers. SIGPIPE and SIGXFSZ are ignored: a closed terminal must not end a training, and a file at its size limit is an
- * error of that write. */
+/* Installs the handlers. SIGPIPE is ignored: a closed terminal must not end a training. */
 void signals_install(void);
 
 /* The requests: for a checkpoint since the last call, for the end ever since it came. That one is not forgotten by being told: a step that is
