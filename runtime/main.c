@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "common/mem.h"
@@ -19,6 +20,7 @@
 #include "runtime/signals.h"
 #include "runtime/train.h"
 #include "schema/job.h"
+#include "schema/suggest.h"
 
 static const char usage[] =
     "usage: belay-train [--job FILE | FILE] [--set KEY=VALUE]...\n"
@@ -151,6 +153,19 @@ static int run(const struct options *o)
     return code;
 }
 
+/* Says so when what should be a job file is no file, but nearly a command. */
+static bool mistyped_command(const char *word)
+{
+    const char *names[COMMANDS];
+    for (size_t i = 0; i < COMMANDS; i++)
+        names[i] = commands[i].name;
+    const char *near = access(word, F_OK) != 0 ? suggest_nearest(word, names, COMMANDS) : NULL;
+    if (near)
+        log_error("there is neither a command nor a job file \"%s\": did you mean belay-train %s?", word,
+                  near);
+    return near != NULL;
+}
+
 int main(int argc, char **argv)
 {
     struct options o = {.job = NULL};
@@ -162,6 +177,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
+    if (argc > 1 && mistyped_command(argv[1])) /* before its options are taken for those of a training */
+        return EXIT_BAD_CONFIG;
     signals_install(); /* a trainer saves before it ends; commands have nothing to save */
     int code = parse_options(argc, argv, &o);
     if (code < 0)

@@ -63,7 +63,7 @@ cases=(
   "a guard without patience|$model|dp: 1|$batch|guard: {patience: 0}|7:21|train.guard.patience: must be a whole number from 1"
   "more warm-up than steps|$model|dp: 1|$batch|optimizer: {warmup: 3}|7:23|train.optimizer.warmup: 3 is more than the 2 steps"
 )
-plan $((2 * ${#cases[@]} + 3))
+plan $((2 * ${#cases[@]} + 5))
 
 refuses() { # refuses PLACE SENTENCE COMMAND...
   local place=$1 sentence=$2 rc; shift 2
@@ -82,3 +82,6 @@ ok "nothing was written" test ! -e ckpt-bad
 write "$model" "dp: 1" "$batch" ""
 ok "without a mistake it is valid" belay validate bad.yaml
 ok "and runs" to out belay-train bad.yaml
+belay-train genrate --checkpoint ckpt >out 2>err
+is "a command with a typo: exit code" $? 2
+like "and the command that is meant" "$(cat err)" 'there is neither a command nor a job file "genrate": did you mean belay-train generate'
