@@ -357,15 +357,15 @@ static void put(struct text *t, const char *piece)
     t->used += n > 0 ? (size_t)n : 0;
 }
 
-/* The sections that know the key, joined by "or"; false when none does. */
-static bool put_homes(struct text *t, const char *key)
+/* The sections that know the key, joined by "or", after `before`; false when none does. */
+static bool put_homes(struct text *t, const char *key, const char *before)
 {
     bool any = false;
     for (size_t i = 0; i < job_fields_count; i++) {
         size_t parent = job_field_parent(i);
         if (strcmp(job_field_key(i), key) != 0)
             continue;
-        put(t, any ? " or " : "; it belongs ");
+        put(t, any ? " or " : before);
         put(t, parent == JOB_FIELD_NONE ? "at the top level" : "under ");
         put(t, parent == JOB_FIELD_NONE ? "" : job_fields[parent].path);
         any = true;
@@ -387,7 +387,7 @@ static bool put_nearest(struct text *t, const char *section, const char *key, bo
     put(t, nearest);
     put(t, "\"");
     if (anywhere)
-        put_homes(t, nearest);
+        put_homes(t, nearest, ", which belongs ");
     put(t, "?");
     return true;
 }
@@ -407,7 +407,8 @@ void job_field_explain(const char *section, const char *key, char *out, size_t s
 {
     struct text t = {out, size, 0};
     out[0] = '\0';
-    if (put_homes(&t, key) || put_nearest(&t, section, key, false) || put_nearest(&t, section, key, true))
+    if (put_homes(&t, key, "; it belongs ") || put_nearest(&t, section, key, false) ||
+        put_nearest(&t, section, key, true))
         return;
     put_allowed(&t, section);
 }

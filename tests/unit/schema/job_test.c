@@ -82,7 +82,7 @@ static const struct {
     {RUN "parallel: {dpp: 2}\n", "f.yaml:3:12: unknown field \"dpp\" in parallel; did you mean \"dp\"?"},
     {RUN "parallel: {tensor: 2}\n",
      "f.yaml:3:12: unknown field \"tensor\" in parallel; allowed here: tp, pp, cp, dp, ep, zero, schedule"},
-    {RUN "resources: {waruump: 2}\n", "did you mean \"warmup\"; it belongs under train.optimizer?"},
+    {RUN "resources: {waruump: 2}\n", "did you mean \"warmup\", which belongs under train.optimizer?"},
     {RUN "placement: {tp: {inside: node}}\n",
      "f.yaml:3:18: unknown field \"inside\" in placement.tp; allowed here: within, required"},
     {RUN "\"a\\nb\": 2\n", "f.yaml:3:1: unknown field \"a\\x0ab\""},
