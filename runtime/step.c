@@ -106,6 +106,12 @@ static int judge(struct run *run, struct step *s)
     s->verdict = guard_judge(run->guard, run->state.step + 1, s->result.loss, s->result.norm, &why);
     if (s->verdict == GUARD_FINE)
         return sound(&s->result) ? 0 : stop_not_finite(run, &s->result); /* the guard is off */
+    if (s->verdict == GUARD_BEAR && run->rank == 0)
+        log_warn("%s", why.text);
+    if (s->verdict == GUARD_BEAR) {
+        s->verdict = GUARD_FINE;
+        return 0;
+    }
     if (s->verdict == GUARD_ROLLBACK && run->saved == 0) {
         err_prefix(&why, "there is no checkpoint to go back to, so the update is skipped");
         s->verdict = GUARD_SKIP;

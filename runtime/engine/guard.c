@@ -28,7 +28,8 @@ struct guard {
     size_t window, patience;
     struct fine *fine; /* [window], oldest first */
     size_t n_fine;
-    int64_t *spikes; /* [patience], oldest first */
+    int64_t left_out; /* step of the newest spike that is a number and whose update was skipped; 0 = none */
+    int64_t *spikes;  /* [patience], oldest first */
     size_t n_spikes;
     double *sorted; /* [window], scratch */
 };
@@ -193,7 +194,8 @@ static void give_up(const struct guard *g, int64_t step, const char *what, struc
                 step, what, g->patience, g->window);
 }
 
-static enum guard_verdict answer(const struct guard *g, int64_t step, const char *what, struct err *why)
+static enum guard_verdict answer(const struct guard *g, int64_t step, bool bear, const char *what,
+                                 struct err *why)
 {
     bool skip = g->action == JOB_GUARD_SKIP;
     size_t near = spikes_near(g, step);
@@ -201,10 +203,27 @@ static enum guard_verdict answer(const struct guard *g, int64_t step, const char
         give_up(g, step, what, why);
         return GUARD_STOP;
     }
+    if (bear) {
+        err_set(why,
+                "step %" PRId64
+                ": %s, as after the step before, which was skipped; the weights must be off, so "
+                "the update is applied (spike %zu of at most %zu within %zu steps)",
+                step, what, near + 1, g->patience, g->window);
+        return GUARD_BEAR;
+    }
     err_set(why, "step %" PRId64 ": %s; %s (spike %zu of at most %zu within %zu steps)", step, what,
             skip ? "its update is skipped" : "back to the newest checkpoint, past the data since then",
             near + 1, g->patience, g->window);
     return skip ? GUARD_SKIP : GUARD_ROLLBACK;
+}
+
+/* A spike of the action skip: is it the second in a row? Remembers it for the next. */
+static bool is_second(struct guard *g, int64_t step, double loss, double norm)
+{
+    bool number = isfinite(loss) && isfinite(norm), second = g->left_out > 0 && step == g->left_out + 1;
+    bool bear = g->action == JOB_GUARD_SKIP && number && second;
+    g->left_out = number && !bear ? step : 0;
+    return bear;
 }
 
 enum guard_verdict guard_judge(struct guard *guard, int64_t step, double loss, double grad_norm,
@@ -218,7 +237,8 @@ enum guard_verdict guard_judge(struct guard *guard, int64_t step, double loss, d
         remember_fine(guard, step, loss, grad_norm);
         return GUARD_FINE;
     }
-    enum guard_verdict verdict = answer(guard, step, what.text, why);
+    bool bear = is_second(guard, step, loss, grad_norm);
+    enum guard_verdict verdict = answer(guard, step, bear, what.text, why);
     remember_spike(guard, step);
     return verdict;
 }
@@ -226,8 +246,11 @@ enum guard_verdict guard_judge(struct guard *guard, int64_t step, double loss, d
 void guard_feed(struct guard *guard, int64_t step, double loss, double grad_norm)
 {
     forget_from(guard, step);
-    if (check(guard, loss, grad_norm, NULL) == 0)
+    if (check(guard, loss, grad_norm, NULL) == 0) {
         remember_fine(guard, step, loss, grad_norm);
-    else if (!is_remembered(guard, step))
+        return;
+    }
+    (void)is_second(guard, step, loss, grad_norm);
+    if (!is_remembered(guard, step))
         remember_spike(guard, step);
 }

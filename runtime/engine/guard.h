@@ -8,8 +8,8 @@
  *
  * What is a spike: a loss or norm that is not finite, at any time; and once 8 steps (or the whole window, if smaller) are known
  *   loss  above all of: factor x median, median + 6 spreads, median + 0.5 nats
- *   norm  above all of: 10 x factor x median, median + 6 spreads; where gradients are clipped it is not looked at: an unusual batch (a line of
- *         dashes) may have a hundred times the usual norm, and clipping takes what harm it could do
+ *   norm  above all of: 10 x factor x median, median + 6 spreads; where gradients are clipped it is not looked at: what follows a bad update, or an
+ *         unusual batch, may have a hundred times the usual norm, and clipping takes what harm it could do
  * The medians and spreads (1.4826 x the median distance from the median: one standard deviation when noise is normal) are of the newest
  * `window` steps that were fine: numbers of a spike never get among them, so a NaN does not blind the guard to what follows. The factor
  * keeps small jumps of smooth curves from counting, the spreads keep the noise of rough ones from counting, the 0.5 those near zero. */
@@ -24,8 +24,10 @@
 struct guard;
 
 enum guard_verdict {
-    GUARD_FINE,     /* apply the update */
-    GUARD_SKIP,     /* do not apply it; go on with the next samples */
+    GUARD_FINE, /* apply the update */
+    GUARD_BEAR, /* apply it all the same: the step before was skipped and this one is no better, so not its samples are off but the weights,
+                     * and only updates mend those */
+    GUARD_SKIP, /* do not apply it; go on with the next samples */
     GUARD_ROLLBACK, /* back to the newest checkpoint, past the samples since then */
     GUARD_STOP,     /* end the job */
 };
@@ -36,7 +38,8 @@ void guard_free(struct guard *guard);
 
 /* Judges step `step` before its update is applied. Steps come in order; after a rollback they begin again at a smaller one, and what was seen of
  * steps from there on no longer counts as fine, while spikes stay counted. A spike gets the verdict of the action; the job stops
- * instead when `patience` spikes at most `window` - 1 steps away from it came before. why: a sentence unless GUARD_FINE. action off: always
+ * instead when `patience` spikes at most `window` - 1 steps away from it came before. why: a sentence unless GUARD_FINE. With the action skip the second of two spikes in a row that are numbers
+ * is borne; patience counts it. action off: always
  * GUARD_FINE. */
 enum guard_verdict guard_judge(struct guard *guard, int64_t step, double loss, double grad_norm,
                                struct err *why);

@@ -127,7 +127,7 @@ static void patience_ends(void **state)
     struct err why = {""};
     calm(g, 1, 30);
     assert_int_equal(guard_judge(g, 31, 90, 1, &why), GUARD_SKIP);
-    assert_int_equal(guard_judge(g, 32, 90, 1, &why), GUARD_SKIP);
+    assert_int_equal(guard_judge(g, 32, 90, 1, &why), GUARD_BEAR);
     assert_contains(why.text, "spike 2 of at most 2");
     calm(g, 33, 45);
     assert_int_equal(guard_judge(g, 46, 90, 1, &why), GUARD_STOP);
@@ -136,7 +136,7 @@ static void patience_ends(void **state)
     g = guard_made(JOB_GUARD_SKIP, 16, 2);
     calm(g, 1, 30);
     assert_int_equal(guard_judge(g, 31, 90, 1, NULL), GUARD_SKIP);
-    assert_int_equal(guard_judge(g, 32, 90, 1, NULL), GUARD_SKIP);
+    assert_int_equal(guard_judge(g, 32, 90, 1, NULL), GUARD_BEAR);
     calm(g, 33, 46);
     assert_int_equal(guard_judge(g, 47, 90, 1, NULL), GUARD_SKIP); /* 31 is 16 steps away */
     guard_free(g);
@@ -280,7 +280,7 @@ static void a_resumed_run_judges_alike(void **state)
     for (int64_t stop = 60; stop < STEPS; stop += 7) {
         struct guard *through = guard_made(JOB_GUARD_SKIP, WINDOW, 2),
                      *again = guard_made(JOB_GUARD_SKIP, WINDOW, 2);
-        size_t verdicts[4] = {0};
+        size_t verdicts[GUARD_STOP + 1] = {0};
         for (int64_t step = 1; step <= stop; step++)
             (void)guard_judge(through, step, loss[step], norm[step], NULL);
         for (int64_t step = stop - 3 * WINDOW + 1; step <= stop; step++)
@@ -324,7 +324,25 @@ static void a_fine_step_is_fed_once(void **state)
     guard_free(g);
 }
 
-/* A batch with a line of dashes had 55 times the usual norm: clipping had taken care of it. */
+/* Bad weights make a spike of every batch, and only updates mend them. */
+static void the_second_spike_in_a_row_is_borne(void **state)
+{
+    (void)state;
+    struct err why;
+    struct guard *g = guard_made(JOB_GUARD_SKIP, 64, 9);
+    calm(g, 1, 100);
+    assert_int_equal(guard_judge(g, 101, 30, 1, &why), GUARD_SKIP);
+    assert_int_equal(guard_judge(g, 102, 31, 1, &why), GUARD_BEAR);
+    assert_non_null(strstr(why.text, "so the update is applied"));
+    assert_int_equal(guard_judge(g, 103, 32, 1, &why), GUARD_SKIP);  /* it did not help: again */
+    assert_int_equal(guard_judge(g, 104, NAN, 1, &why), GUARD_SKIP); /* never what is no number */
+    assert_int_equal(guard_judge(g, 105, 30, 1, &why), GUARD_SKIP);
+    assert_int_equal(guard_judge(g, 106, 3, 1, NULL), GUARD_FINE);
+    assert_int_equal(guard_judge(g, 107, 30, 1, &why), GUARD_SKIP); /* not in a row */
+    guard_free(g);
+}
+
+/* One bad update had given the next batch 55 times the usual norm: clipping took care of it. */
 static void large_norms_are_fine_where_they_are_clipped(void **state)
 {
     (void)state;
@@ -357,6 +375,7 @@ int main(void)
         cmocka_unit_test(a_resumed_run_judges_alike),
         cmocka_unit_test(a_spike_is_fed_once),
         cmocka_unit_test(a_fine_step_is_fed_once),
+        cmocka_unit_test(the_second_spike_in_a_row_is_borne),
         cmocka_unit_test(large_norms_are_fine_where_they_are_clipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
