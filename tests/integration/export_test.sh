@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$SCRATCH" || exit 1
-plan 29
+plan 30
 cp -r "$root/tests/fixtures/checkpoint/format1-gpt2" old
 
 belay-train export old --out hf --tokenizer bytes >out 2>err
