@@ -22,10 +22,10 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 value() { perl -MJSON::PP -e 'local $/; my $v = decode_json(<STDIN>); for (split /\./, $ARGV[0]) { $v = ref $v eq "ARRAY" ? $v->[$_] : $v->{$_} } print $v // "null"' "$1"; }
-step() { belay status "$1" -o json 2>/dev/null | value step; }
+step() { belay status "$1" -o json 2>/dev/null | value step 2>/dev/null || true; } # nothing while the job is not there yet
 wait_step() { # JOB STEP: until the job trains at that step or beyond
   local s
-  while s=$(step "$1"); [ "$s" = null ] || [ "$s" -lt "$2" ] || [ "$(belay status "$1" -o json | value state)" != running ]; do sleep 0.1; done
+  while s=$(step "$1"); [ -z "$s" ] || [ "$s" = null ] || [ "$s" -lt "$2" ] || [ "$(belay status "$1" -o json | value state)" != running ]; do sleep 0.1; done
 }
 
 cd "$work"

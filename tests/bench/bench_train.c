@@ -68,6 +68,7 @@ static void list_products(size_t n, struct product out[PRODUCTS])
     memcpy(out, products, sizeof products);
 }
 
+#define TRIES 3
 static double product_seconds(const struct kernels *k, const struct product *p)
 {
     act *a = k->alloc(p->m * p->k * k->act_size), *b = k->alloc(p->k * p->n * k->act_size);
@@ -76,21 +77,20 @@ static double product_seconds(const struct kernels *k, const struct product *p)
         exit(1);
     struct kernel_matrix x = {a, p->a_transposed ? p->m : p->k, p->a_transposed};
     struct kernel_matrix y = {b, p->b_transposed ? p->k : p->n, p->b_transposed};
-    double best = 1e30;
-    for (int i = 0; i < 3; i++) {
+    double seconds[TRIES];
+    for (int i = 0; i < TRIES; i++) {
         double start = clock_monotonic_s();
         if (p->a_transposed) /* weight gradients are kept in float and added to */
             k->gemm_real(p->m, p->n, p->k, x, y, true, (real *)(void *)c, p->n);
         else
             k->gemm(p->m, p->n, p->k, x, y, false, c, p->n);
         k->sync();
-        double seconds = clock_monotonic_s() - start;
-        best = seconds < best ? seconds : best;
+        seconds[i] = clock_monotonic_s() - start;
     }
     k->free(a);
     k->free(b);
     k->free(c);
-    return best;
+    return median(seconds, TRIES);
 }
 
 struct bench {
@@ -135,7 +135,7 @@ static void step(struct bench *b, int64_t number, double seconds[PARTS])
     seconds[UPDATE] = end - middle;
 }
 
-/* The steps, each followed by one look at one of the products; products[] become the best of each. */
+/* The steps, each followed by a look at some of the products. */
 static void measure(struct bench *b, size_t steps, double parts[PARTS], double seconds[PRODUCTS])
 {
     struct product products[PRODUCTS];
@@ -143,16 +143,13 @@ static void measure(struct bench *b, size_t steps, double parts[PARTS], double s
     if (!times)
         exit(1);
     list_products(b->batch * b->context, products);
-    for (size_t p = 0; p < PRODUCTS; p++)
-        seconds[p] = 1e30;
     for (size_t i = 0; i < steps + 1; i++) {
         double one[PARTS];
         step(b, (int64_t)i + 1, one);
         for (size_t p = 0; i > 0 && p < PARTS; p++)
             times[p * steps + i - 1] = one[p];
         for (size_t p = i * PRODUCTS / (steps + 1); p < (i + 1) * PRODUCTS / (steps + 1); p++) {
-            double found = product_seconds(b->kernels, &products[p]);
-            seconds[p] = found < seconds[p] ? found : seconds[p];
+            seconds[p] = product_seconds(b->kernels, &products[p]);
         }
     }
     for (size_t p = 0; p < PARTS; p++)
