@@ -18,7 +18,7 @@
 #include "runtime/evaluate.h"
 #include "runtime/exits.h"
 #include "runtime/inference.h"
-#include "schema/scalar.h"
+#include "runtime/options.h"
 
 #define PROGRESS_INTERVAL_S 0.2
 
@@ -83,29 +83,6 @@ static const struct option long_options[] = {{"checkpoint", required_argument, N
 
 /* ---- options ---- */
 
-static int bad_usage(const char *what)
-{
-    log_error("%s; see belay-train eval --help", what);
-    return EXIT_BAD_CONFIG;
-}
-
-/* -1 = go on, else the exit code. */
-static int whole(const char *option, int64_t *out)
-{
-    struct err err;
-    if (scalar_int(optarg, 1, INT64_MAX, out, &err) == 0)
-        return -1;
-    log_error("--%s %s", option, err.text);
-    return EXIT_BAD_CONFIG;
-}
-
-static int precision(enum kernel_type *out)
-{
-    bool bf16 = strcmp(optarg, "bf16") == 0;
-    *out = bf16 ? KERNEL_BF16 : KERNEL_FP32;
-    return bf16 || strcmp(optarg, "fp32") == 0 ? -1 : bad_usage("--precision must be fp32 or bf16");
-}
-
 /* -1 = go on, else the exit code to end with. */
 static int apply_option(int option, struct options *o)
 {
@@ -123,14 +100,14 @@ static int apply_option(int option, struct options *o)
         o->sets[o->n_sets++] = optarg;
         return -1;
     case OPT_STRIDE:
-        return whole("stride", &o->stride);
+        return options_whole("stride", 1, INT64_MAX, &o->stride);
     case OPT_SEQUENCES:
-        return whole("sequences", &o->sequences);
+        return options_whole("sequences", 1, INT64_MAX, &o->sequences);
     case OPT_TOKENIZER:
         o->model.tokenizer = optarg;
         return -1;
     case OPT_PRECISION:
-        return precision(&o->model.type);
+        return options_precision("eval", &o->model.type);
     case OPT_JSON:
         o->json = true;
         return -1;
@@ -152,13 +129,15 @@ static int parse(int argc, char **argv, struct options *o)
     if (code >= 0)
         return code;
     if (optind < argc)
-        return bad_usage("eval takes options only; what to measure on is given by --data PATH or --job FILE");
+        return options_bad(
+            "eval", "eval takes options only; what to measure on is given by --data PATH or --job FILE");
     if (!o->model.path)
-        return bad_usage("eval needs --checkpoint PATH");
+        return options_bad("eval", "eval needs --checkpoint PATH");
     if (!o->data == !o->job)
-        return bad_usage("eval needs either --data PATH or --job FILE");
+        return options_bad("eval", "eval needs either --data PATH or --job FILE");
     if (o->job && o->stride)
-        return bad_usage("--stride is for --data: what a job holds out is cut as it was for training");
+        return options_bad("eval",
+                           "--stride is for --data: what a job holds out is cut as it was for training");
     return -1;
 }
 
@@ -174,7 +153,7 @@ static int load_job(const struct options *o, struct job_spec **spec)
         (void)fprintf(stderr, "%s\n", diagnostics->text[i]);
     free(diagnostics);
     if (code == 0 && !(*spec)->is_train)
-        code = bad_usage("the job has run:, not train:, and holds nothing out");
+        code = options_bad("eval", "the job has run:, not train:, and holds nothing out");
     return code;
 }
 

@@ -13,9 +13,9 @@
 #include "runtime/exits.h"
 #include "runtime/generate.h"
 #include "runtime/inference.h"
+#include "runtime/options.h"
 #include "runtime/printer.h"
 #include "runtime/prompts.h"
-#include "schema/scalar.h"
 
 #define MAX_TOKENS  128 /* unless told, or the context ends before */
 #define WIDTH       32
@@ -120,39 +120,14 @@ static const struct option long_options[] = {{"checkpoint", required_argument, N
 
 /* ---- options ---- */
 
-static int bad_usage(const char *what)
-{
-    log_error("%s; see belay-train generate --help", what);
-    return EXIT_BAD_CONFIG;
-}
-
-/* Each: -1 = go on, else the exit code. */
+/* -1 = go on, else the exit code. */
 static int whole(const char *option, int64_t min, int64_t max, size_t *out)
 {
-    struct err err;
-    int64_t value;
-    if (scalar_int(optarg, min, max, &value, &err) == 0) {
+    int64_t value = 0;
+    int code = options_whole(option, min, max, &value);
+    if (code < 0)
         *out = (size_t)value;
-        return -1;
-    }
-    log_error("--%s %s", option, err.text);
-    return EXIT_BAD_CONFIG;
-}
-
-static int fraction(const char *option, double high, double *out)
-{
-    struct err err;
-    if (scalar_real(optarg, 0, high, out, &err) == 0)
-        return -1;
-    log_error("--%s %s", option, err.text);
-    return EXIT_BAD_CONFIG;
-}
-
-static int precision(enum kernel_type *out)
-{
-    bool bf16 = strcmp(optarg, "bf16") == 0;
-    *out = bf16 ? KERNEL_BF16 : KERNEL_FP32;
-    return bf16 || strcmp(optarg, "fp32") == 0 ? -1 : bad_usage("--precision must be fp32 or bf16");
+    return code;
 }
 
 /* Of those that take a word or a number. */
@@ -178,7 +153,7 @@ static int apply_value(int option, struct options *o)
         o->model.tokenizer = optarg;
         return -1;
     case OPT_PRECISION:
-        return precision(&o->model.type);
+        return options_precision("generate", &o->model.type);
     case OPT_SAMPLES:
         return whole("samples", 1, SAMPLES_MAX, &o->samples);
     case OPT_MAX:
@@ -192,9 +167,9 @@ static int apply_value(int option, struct options *o)
         s->seed = code < 0 ? seed : 0;
         return code;
     case OPT_TEMPERATURE:
-        return fraction("temperature", 1e6, &s->temperature);
+        return options_real("temperature", 1e6, &s->temperature);
     default:
-        return fraction("top-p", 1, &s->top_p);
+        return options_real("top-p", 1, &s->top_p);
     }
 }
 
@@ -251,15 +226,16 @@ static int parse(int argc, char **argv, struct options *o)
         return code;
     const struct prompts_request *p = &o->prompts;
     if (optind < argc)
-        return bad_usage("generate takes options only; a prompt is given by --prompt TEXT");
+        return options_bad("generate", "generate takes options only; a prompt is given by --prompt TEXT");
     if (!o->model.path)
-        return bad_usage("generate needs --checkpoint PATH");
+        return options_bad("generate", "generate needs --checkpoint PATH");
     if ((p->text != NULL) + (p->file != NULL) + (p->ids != NULL) > 1)
-        return bad_usage("--prompt, --prompt-file and --prompt-ids exclude each other");
+        return options_bad("generate", "--prompt, --prompt-file and --prompt-ids exclude each other");
     if (p->begin && p->ids)
-        return bad_usage("--prompt-ids are taken as they are: write the begin of text among them");
+        return options_bad("generate",
+                           "--prompt-ids are taken as they are: write the begin of text among them");
     if (p->lines && (p->text || p->ids))
-        return bad_usage("--batch reads prompts from --prompt-file or standard input");
+        return options_bad("generate", "--batch reads prompts from --prompt-file or standard input");
     return -1;
 }
 

@@ -15,7 +15,7 @@
 #include "common/mem.h"
 #include "runtime/data/prepare.h"
 #include "runtime/exits.h"
-#include "schema/scalar.h"
+#include "runtime/options.h"
 
 #define SHARD_TOKENS   100000000 /* 200 MB of 16 bits: what llm.c's scripts make */
 #define JOBS_MAX       1024
@@ -66,22 +66,6 @@ static const struct option long_options[] = {{"out", required_argument, NULL, OP
                                              {"help", no_argument, NULL, OPT_HELP},
                                              {NULL, 0, NULL, 0}};
 
-static int bad_usage(const char *what)
-{
-    log_error("%s; see belay-train prepare --help", what);
-    return EXIT_BAD_CONFIG;
-}
-
-/* A whole number of an option: -1 = go on, else the exit code. */
-static int number(const char *option, int64_t min, int64_t max, int64_t *out)
-{
-    struct err err;
-    if (scalar_int(optarg, min, max, out, &err) == 0)
-        return -1;
-    log_error("--%s %s", option, err.text);
-    return EXIT_BAD_CONFIG;
-}
-
 static int split(enum presplit *out)
 {
     for (int kind = PRESPLIT_GPT2; kind < PRESPLIT_COUNT; kind++) {
@@ -89,7 +73,7 @@ static int split(enum presplit *out)
         if (strcmp(optarg, presplit_name(*out)) == 0)
             return -1;
     }
-    return bad_usage("--split must be gpt2 or llama3");
+    return options_bad("prepare", "--split must be gpt2 or llama3");
 }
 
 /* -1 = go on, else the exit code to end with. */
@@ -105,7 +89,7 @@ static int apply_option(int option, struct prepare_options *o)
         o->tokenizer = optarg;
         return -1;
     case OPT_TRAIN:
-        return number("train-tokenizer", 257, 16777216, &o->train_vocab);
+        return options_whole("train-tokenizer", 257, 16777216, &o->train_vocab);
     case OPT_SPLIT:
         return split(&o->split);
     case OPT_FIELD:
@@ -115,11 +99,11 @@ static int apply_option(int option, struct prepare_options *o)
         o->skip_bad_lines = true;
         return -1;
     case OPT_SHARD:
-        code = number("shard-tokens", 1, INT64_C(1) << 40, &value);
+        code = options_whole("shard-tokens", 1, INT64_C(1) << 40, &value);
         o->shard_tokens = (uint64_t)value;
         return code;
     case OPT_JOBS:
-        code = number("jobs", 1, JOBS_MAX, &value);
+        code = options_whole("jobs", 1, JOBS_MAX, &value);
         o->jobs = (int)value;
         return code;
     case OPT_HELP:
@@ -146,11 +130,11 @@ static int parse(int argc, char **argv, struct prepare_options *o)
     if (code >= 0)
         return code;
     if (!o->out)
-        return bad_usage("prepare needs --out FOLDER");
+        return options_bad("prepare", "prepare needs --out FOLDER");
     if (optind >= argc)
-        return bad_usage("prepare needs text: give files or folders");
+        return options_bad("prepare", "prepare needs text: give files or folders");
     if (o->train_vocab > 0 && o->tokenizer)
-        return bad_usage("--tokenizer and --train-tokenizer cannot both be given");
+        return options_bad("prepare", "--tokenizer and --train-tokenizer cannot both be given");
     if (!o->tokenizer)
         o->tokenizer = "bytes";
     o->inputs = (const char *const *)argv + optind;

@@ -65,8 +65,8 @@ struct store_bytes {
 };
 struct store_bytes store_bytes(const struct store *store);
 
-/* A hash of the weights of what this rank replicates: ranks with the same layout get the same number as long as replicas are equal. Host time
- * proportional to the parameters; for tests and `--check-replicas`. Collective. Returns true when all replicas are bitwise equal. */
+/* Collective. Are the weights of all ranks that hold the same parameters equal, bit by bit? The same answer on all. Hashes everything on the host: for
+ * tests. */
 bool store_replicas_equal(struct store *store);
 
 #endif
