@@ -96,7 +96,7 @@ static const char *meaning(int code)
     case JOB_EXIT_NO_RETRY:
         return " (do not retry)";
     case 94:
-        return " (non-finite loss or gradient norm)";
+        return " (stopped by the guard against loss spikes, or its loss is not finite)";
     case 95:
         return " (superseded by a newer attempt)";
     default:
