@@ -57,7 +57,7 @@ void engine_gradients(struct engine *engine, int64_t step, struct engine_result 
 void engine_update(struct engine *engine, const struct kernel_adamw *adamw);
 
 /* The mean loss over samples first..first+count-1 of a source, forward only; counts are rounded up to whole micro-batches of all replicas, what
- * is too much is not counted. 0, or -1 with a sentence when the source failed on any rank (the same on all). */
+ * is too much is not counted; NAN when no target is counted. 0, or -1 with a sentence when the source failed on any rank (the same on all). */
 int engine_evaluate(struct engine *engine, const struct engine_source *source, uint64_t first, uint64_t count,
                     double *loss, struct err *err);
 

@@ -1,4 +1,6 @@
 /* engine_evaluate: the loss of samples that are not learned from: forward only, one micro-batch after the other through all chunks. */
+#include <math.h>
+
 #include "runtime/engine/engine_private.h"
 
 /* This replica's next `batch` sequences; those from `end` on are read as others' and not counted. */
@@ -48,6 +50,6 @@ int engine_evaluate(struct engine *engine, const struct engine_source *source, u
         evaluate_batch(e, &t);
     }
     struct share sum = engine_sum(e, &t, counted);
-    *loss = sum.counted > 0 ? sum.cross_entropy / sum.counted : 0;
+    *loss = sum.counted > 0 ? sum.cross_entropy / sum.counted : NAN;
     return 0;
 }

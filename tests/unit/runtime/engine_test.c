@@ -352,14 +352,14 @@ static void evaluation_changes_nothing(void **state)
     }
 }
 
-static void nothing_to_evaluate_is_zero(void **state)
+static void nothing_to_evaluate_is_no_loss(void **state)
 {
     (void)state;
     struct samples s = {.none_counted = true};
     struct job_spec spec = one_spec(&models[0], 8, 4);
     struct engine *e = engine_filled(&spec);
-    assert_true(evaluate(e, &s, 0, 6) == 0);
-    assert_true(evaluate(e, &s, 0, 0) == 0);
+    assert_true(isnan(evaluate(e, &s, 0, 6)));
+    assert_true(isnan(evaluate(e, &s, 0, 0)));
     engine_free(e);
 }
 
@@ -440,7 +440,7 @@ int main(void)
         cmocka_unit_test(dropout_depends_on_step_and_sample),
         cmocka_unit_test(evaluation_counts_exactly_what_was_asked_for),
         cmocka_unit_test(evaluation_changes_nothing),
-        cmocka_unit_test(nothing_to_evaluate_is_zero),
+        cmocka_unit_test(nothing_to_evaluate_is_no_loss),
         cmocka_unit_test(a_sample_that_cannot_be_read_is_said),
         cmocka_unit_test(training_learns_and_repeats_bit_by_bit),
         cmocka_unit_test(what_the_model_refuses_the_engine_refuses),
