@@ -69,7 +69,7 @@ static void list_products(size_t n, struct product out[PRODUCTS])
 }
 
 #define TRIES 3
-static double product_seconds(const struct kernels *k, const struct product *p)
+static void product_seconds(const struct kernels *k, const struct product *p, double seconds[TRIES])
 {
     act *a = k->alloc(p->m * p->k * k->act_size), *b = k->alloc(p->k * p->n * k->act_size);
     act *c = k->alloc(p->m * p->n * sizeof(real));
@@ -77,7 +77,6 @@ static double product_seconds(const struct kernels *k, const struct product *p)
         exit(1);
     struct kernel_matrix x = {a, p->a_transposed ? p->m : p->k, p->a_transposed};
     struct kernel_matrix y = {b, p->b_transposed ? p->k : p->n, p->b_transposed};
-    double seconds[TRIES];
     for (int i = 0; i < TRIES; i++) {
         double start = clock_monotonic_s();
         if (p->a_transposed) /* weight gradients are kept in float and added to */
@@ -90,7 +89,6 @@ static double product_seconds(const struct kernels *k, const struct product *p)
     k->free(a);
     k->free(b);
     k->free(c);
-    return median(seconds, TRIES);
 }
 
 struct bench {
@@ -135,12 +133,13 @@ static void step(struct bench *b, int64_t number, double seconds[PARTS])
     seconds[UPDATE] = end - middle;
 }
 
-/* The steps, each followed by a look at some of the products. */
+/* The steps, each followed by a look at every product: a host that is fast for a moment is so for both. The first step warms up. */
 static void measure(struct bench *b, size_t steps, double parts[PARTS], double seconds[PRODUCTS])
 {
     struct product products[PRODUCTS];
-    double *times = calloc(steps * PARTS, sizeof *times);
-    if (!times)
+    size_t looks = steps * TRIES;
+    double *times = calloc(steps * PARTS, sizeof *times), *alone = calloc(looks * PRODUCTS, sizeof *alone);
+    if (!times || !alone)
         exit(1);
     list_products(b->batch * b->context, products);
     for (size_t i = 0; i < steps + 1; i++) {
@@ -148,13 +147,15 @@ static void measure(struct bench *b, size_t steps, double parts[PARTS], double s
         step(b, (int64_t)i + 1, one);
         for (size_t p = 0; i > 0 && p < PARTS; p++)
             times[p * steps + i - 1] = one[p];
-        for (size_t p = i * PRODUCTS / (steps + 1); p < (i + 1) * PRODUCTS / (steps + 1); p++) {
-            seconds[p] = product_seconds(b->kernels, &products[p]);
-        }
+        for (size_t p = 0; i > 0 && p < PRODUCTS; p++)
+            product_seconds(b->kernels, &products[p], alone + p * looks + (i - 1) * TRIES);
     }
+    for (size_t p = 0; p < PRODUCTS; p++)
+        seconds[p] = median(alone + p * looks, looks);
     for (size_t p = 0; p < PARTS; p++)
         parts[p] = median(times + p * steps, steps);
     free(times);
+    free(alone);
 }
 
 static void report(const struct bench *b, const double parts[PARTS], const double seconds[PRODUCTS])
