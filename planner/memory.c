@@ -40,29 +40,62 @@ static double ffn_numbers(const struct job_model *m, enum job_recompute recomput
     return copies * inner * (double)m->ffn + dispatched;
 }
 
-/* Inputs of the norms (2), their outputs (2), queries, output of attention, keys and values; GPT-2 also two dropout masks of a byte, as
- * its 34 bytes are counted. Selective leaves the outputs of the norms away. */
-static double attention_numbers(const struct job_model *m, enum job_recompute recompute)
+/* Inputs of the norms (2) and their outputs (2); GPT-2 also two dropout masks of a byte, as its 34 bytes are counted. Selective leaves the
+ * outputs of the norms away, full all but the first input. */
+static double stream_numbers(const struct job_model *m, enum job_recompute recompute)
 {
-    double wide = recompute == RECOMPUTE_SELECTIVE ? 4 : 6;
+    double norms = recompute == RECOMPUTE_FULL ? 1 : recompute == RECOMPUTE_SELECTIVE ? 2 : 4;
     double masks = m->arch == ARCH_GPT2 && recompute == RECOMPUTE_NONE ? 1 : 0;
-    return (wide + masks) * (double)m->hidden + 2 * (double)params_kv_width(m);
+    return (norms + masks) * (double)m->hidden;
+}
+
+/* Queries, keys, values, and the output of attention. */
+static double attention_numbers(const struct job_model *m)
+{
+    return 2 * (double)m->hidden + 2 * (double)params_kv_width(m);
+}
+
+double memory_block_stream(const struct job_model *m, enum job_recompute recompute, double width)
+{
+    return stream_numbers(m, recompute) * width;
 }
 
 double memory_block_activation(const struct job_model *m, enum job_recompute recompute, double width)
 {
-    if (recompute == RECOMPUTE_FULL)
-        return (double)m->hidden * width;
-    return (attention_numbers(m, recompute) + ffn_numbers(m, recompute)) * width;
+    double inner = recompute == RECOMPUTE_FULL ? 0 : attention_numbers(m) + ffn_numbers(m, recompute);
+    return (stream_numbers(m, recompute) + inner) * width;
+}
+
+/* What zero-bubble keeps of a block's backward pass until its weight pass: the gradients of what both halves add to the stream (in `stream`),
+ * of queries, keys and values, and of the activation function's input. */
+static double put_off(const struct job_spec *spec, double width, double *stream)
+{
+    const struct job_model *m = &spec->train.model;
+    bool split = spec->pp > 1 && spec->pipeline == PIPELINE_ZERO_BUBBLE;
+    double copies = m->experts > 0 ? (double)m->top_k : 1;
+    double wide = copies * (m->arch == ARCH_LLAMA ? 2 : 1) * (double)m->ffn;
+    *stream = split ? 2 * (double)m->hidden * width : 0;
+    return split ? *stream + ((double)m->hidden + 2 * (double)params_kv_width(m) + wide) * width : 0;
+}
+
+/* Bytes that one token and one block leave on one rank. Without sequence parallelism each rank of TP has the stream whole. */
+static double block_bytes(const struct job_spec *spec, enum job_recompute recompute, double width)
+{
+    const struct job_model *m = &spec->train.model;
+    double whole, later = put_off(spec, width, &whole);
+    double all = memory_block_activation(m, recompute, width) + later;
+    whole = spec->sequence ? 0 : whole + memory_block_stream(m, recompute, width);
+    return whole + (all - whole) / (double)spec->tp;
 }
 
 /* 1F1B: a stage runs ahead of the last one by the stages between. Interleaved: Narayanan et al. 2021 (arXiv 2104.04473), warm-up of the
- * schedule in Megatron-LM. Zero-bubble is taken as ZB-H1, which keeps 1F1B's memory (Qi et al., arXiv 2401.10241). */
+ * schedule in Megatron-LM. Zero-bubble is taken as ZB-H1, which keeps 1F1B's memory: every rank as much as the first (Qi et al., arXiv
+ * 2401.10241). */
 double memory_in_flight(const struct job_spec *spec, int64_t stage)
 {
     double v = (double)spec->virtual_stages;
     double micro = (double)spec->train.batch_global / (double)(spec->train.batch_micro * spec->dp);
-    double ahead = (double)(spec->pp - stage);
+    double ahead = (double)(spec->pipeline == PIPELINE_ZERO_BUBBLE ? spec->pp : spec->pp - stage);
     micro = micro < 1 ? 1 : micro;
     if (spec->pp > 1 && spec->virtual_stages > 1)
         ahead = (2 * (double)(spec->pp - stage - 1) + (v - 1) * (double)spec->pp + 1) / v;
@@ -78,23 +111,25 @@ static double sharded(const struct params_share *s, const struct shards *n, bool
     return width * (cut ? s->dense / n->dense + s->expert / n->expert : s->dense + s->expert);
 }
 
+/* Of a micro-batch, on one rank of CP. */
 static double tokens_of(const struct job_spec *spec)
 {
-    return (double)(spec->train.batch_micro * spec->train.model.context) / (double)(spec->cp * spec->tp);
+    return (double)(spec->train.batch_micro * spec->train.model.context) / (double)spec->cp;
 }
 
 static double working_bytes(const struct job_spec *spec, enum job_recompute recompute, double width)
 {
     if (recompute != RECOMPUTE_FULL)
         return 0;
-    return tokens_of(spec) * memory_block_activation(&spec->train.model, RECOMPUTE_NONE, width);
+    return tokens_of(spec) * block_bytes(spec, RECOMPUTE_NONE, width);
 }
 
 /* Logits in the width of the passes and once more in fp32 for the loss. */
 static double logits_bytes(const struct job_spec *spec, bool head, double width)
 {
     double full = width < 4 ? 4 : 0;
-    return head ? tokens_of(spec) * (double)spec->train.model.vocab * (width + full) : 0;
+    double columns = (double)spec->train.model.vocab / (double)spec->tp;
+    return head ? tokens_of(spec) * columns * (width + full) : 0;
 }
 
 static double gathered_bytes(const struct params_share *s, int64_t zero, double width)
@@ -125,8 +160,8 @@ static void of_stage(const struct job_spec *spec, enum params_place place, int64
         .logits = logits_bytes(spec, s.head, w.number),
         .in_flight = memory_in_flight(spec, stage),
     };
-    out->activations = out->in_flight * (double)s.layers * tokens_of(spec) *
-                       memory_block_activation(&spec->train.model, recompute, w.number);
+    out->activations =
+        out->in_flight * (double)s.layers * tokens_of(spec) * block_bytes(spec, recompute, w.number);
 }
 
 void memory_with(const struct job_spec *spec, bool gpu, int64_t zero, enum job_recompute recompute,

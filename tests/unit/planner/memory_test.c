@@ -70,6 +70,33 @@ static void blocks_leave_the_counted_activations(void **state)
     }
 }
 
+/* Bytes of activations of GPT-3's 96 blocks, bf16, one sequence of 2,048 tokens, TP 8: with sequence parallelism 34/8 x hidden a token and
+ * block, without it (10 + 24/8) x hidden (arXiv 2205.05198, equations 1 and 2 without the attention matrix). */
+static void the_stream_is_whole_without_sequence_parallelism(void **state)
+{
+    (void)state;
+    double token_block = 12288.0 * 96 * 2048;
+    struct memory with = memory(spec_of("preset: gpt3-175b", 1, 1, "tp: 8"), RECOMPUTE_NONE);
+    struct memory without =
+        memory(spec_of("preset: gpt3-175b", 1, 1, "tp: 8, sequence: false"), RECOMPUTE_NONE);
+    SAME(with.activations, 34.0 / 8 * token_block, 1e-12);
+    SAME(without.activations, 13 * token_block, 1e-12);
+    SAME(without.logits, with.logits, 0);
+}
+
+/* Zero-bubble keeps gradients until the weight pass: of GPT-3's block 2 x hidden and (3 + 4) x hidden numbers a token, of all four micro-batches
+ * in flight on every rank. */
+static void weight_passes_keep_gradients(void **state)
+{
+    (void)state;
+    double token_block = 12288.0 * 24 * 2048;
+    struct memory plain = memory(spec_of("preset: gpt3-175b", 16, 1, "pp: 4"), RECOMPUTE_NONE);
+    struct memory split =
+        memory(spec_of("preset: gpt3-175b", 16, 1, "pp: 4, schedule: zero-bubble"), RECOMPUTE_NONE);
+    SAME(plain.activations, 4 * 34 * token_block, 1e-12);
+    SAME(split.activations, 4 * (34 + 2 * 9) * token_block, 1e-12);
+}
+
 /* llm.c prints what it allocates for GPT-2 1558M on 8 GPUs with 16 sequences of 1,024 tokens each and sharded optimizer state: gradients
  * 2,971 MiB, each of the two moments and the master copy 742 MiB, activations 40,409 MiB (those include its logits). */
 static void agrees_with_what_llm_c_allocates(void **state)
@@ -104,7 +131,8 @@ static void schedules_keep_what_they_must(void **state)
         {"pp: 4", 16, 0, 4},
         {"pp: 4", 16, 3, 1},
         {"pp: 4", 2, 0, 2}, /* no more than there are */
-        {"pp: 4, schedule: zero-bubble", 16, 1, 3},
+        {"pp: 4, schedule: zero-bubble", 16, 1, 4},
+        {"pp: 4, schedule: zero-bubble", 16, 3, 4},
         /* 2(4-1) + (3-1)4 + 1 = 15 pieces of a third */
         {"pp: 4, schedule: interleaved, virtual_stages: 3", 16, 0, 5},
         /* 2(4-4) + 9 = 9 of a third on the last rank */
@@ -167,6 +195,8 @@ int main(void)
         cmocka_unit_test(grouped_queries_shrink_the_cache),
         cmocka_unit_test(a_parameter_takes_16_bytes),
         cmocka_unit_test(blocks_leave_the_counted_activations),
+        cmocka_unit_test(the_stream_is_whole_without_sequence_parallelism),
+        cmocka_unit_test(weight_passes_keep_gradients),
         cmocka_unit_test(agrees_with_what_llm_c_allocates),
         cmocka_unit_test(agrees_with_what_torchtitan_measured),
         cmocka_unit_test(schedules_keep_what_they_must),
