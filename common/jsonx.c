@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,16 @@ int jsonx_str(const json_t *obj, const char *key, const char **out, struct err *
         return err_set(err, "\"%s\" must be a string", key);
     *out = json_string_value(v);
     return 0;
+}
+
+int jsonx_hex(const json_t *obj, const char *key, uint64_t *out, struct err *err)
+{
+    const char *text = "";
+    char *end;
+    if (jsonx_str(obj, key, &text, err) != 0)
+        return -1;
+    *out = strtoull(text, &end, 16);
+    return strlen(text) == 16 && *end == '\0' ? 0 : err_set(err, "\"%s\" must be 16 hexadecimal digits", key);
 }
 
 int jsonx_array(const json_t *obj, const char *key, json_t **out, struct err *err)
@@ -78,6 +89,13 @@ void jsonx_set_str(json_t *obj, const char *key, const char *value_or_null)
 void jsonx_set_real(json_t *obj, const char *key, double value)
 {
     jsonx_set(obj, key, isfinite(value) ? json_real(value) : json_null());
+}
+
+void jsonx_set_hex(json_t *obj, const char *key, uint64_t value)
+{
+    char hex[17];
+    (void)snprintf(hex, sizeof hex, "%016" PRIx64, value);
+    jsonx_set_str(obj, key, hex);
 }
 
 json_t *jsonx_read_file(const char *path, size_t limit, struct err *err)

@@ -137,14 +137,11 @@ static int parse(int argc, char **argv, struct options *o)
 
 static struct tokenizer *open_tokenizer(const struct options *o, const struct weights *w, struct err *err)
 {
-    char *name = o->tokenizer ? str_dup(o->tokenizer) : weights_tokenizer(w);
-    struct tokenizer *t = name ? tokenizer_open(name, err) : NULL;
-    if (!name)
-        err_set(err, "%s does not name its tokenizer; name it with --tokenizer", weights_path(w));
-    else if (!t && !o->tokenizer)
-        err_prefix(err, "the tokenizer that %s names cannot be used (--tokenizer names another)",
-                   weights_path(w));
-    free(name);
+    struct tokenizer *t = weights_open_tokenizer(w, o->tokenizer, err);
+    if (!t && !o->tokenizer)
+        err_prefix(err, "its tokenizer (--tokenizer NAME takes another)");
+    if (!t)
+        err_prefix(err, "%s", weights_path(w));
     return t;
 }
 

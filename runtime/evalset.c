@@ -116,15 +116,15 @@ static bool is_folder_of_text(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && !holds(path, "index.json") && !holds(path, "*.bin");
 }
 
-static int check_corpus(const struct evalset *set, struct err *err)
+/* Are the tokens of `what`, of the tokenizer `theirs` (0: not told), those of the model? */
+static int check_tokens(const struct evalset *set, uint64_t theirs, const char *what, struct err *err)
 {
-    uint64_t theirs = corpus_tokenizer(set->corpus), ours = tokenizer_fingerprint(set->r.tokenizer);
-    if (theirs == 0 || theirs == ours)
+    if (theirs == 0 || theirs == tokenizer_fingerprint(set->r.tokenizer))
         return 0;
     return err_set(err,
                    "%s was made with another tokenizer than the model's, %s; make token files with that by "
                    "belay-train prepare, or give the text itself",
-                   set->r.path, tokenizer_name(set->r.tokenizer));
+                   what, tokenizer_name(set->r.tokenizer));
 }
 
 static int open_row(struct evalset *set, struct err *err)
@@ -136,7 +136,7 @@ static int open_row(struct evalset *set, struct err *err)
         return -1;
     if (!corpus_is_text(set->corpus)) {
         set->count = corpus_tokens(set->corpus);
-        return check_corpus(set, err);
+        return check_tokens(set, corpus_tokenizer(set->corpus), set->r.path, err);
     }
     corpus_close(set->corpus);
     set->corpus = NULL;
@@ -163,6 +163,8 @@ static int open_held(struct evalset *set, struct err *err)
                        (long long)train->model.vocab, (long long)set->r.vocab);
     set->data = data_open(train, err);
     if (!set->data)
+        return -1;
+    if (check_tokens(set, data_tokenizer(set->data), "the job's train.data", err) != 0)
         return -1;
     set->windows = data_held(set->data);
     return set->windows > 0

@@ -64,11 +64,7 @@ static int set_config(struct job_model *c, const struct manifest_model *m, struc
 static int open_tokenizer(struct inference *in, const struct inference_request *request,
                           const struct weights *weights, struct err *err)
 {
-    char *name = request->tokenizer ? str_dup(request->tokenizer) : weights_tokenizer(weights);
-    if (!name)
-        return err_set(err, "it does not say how text becomes tokens; give --tokenizer NAME");
-    in->tokenizer = tokenizer_open(name, err);
-    free(name);
+    in->tokenizer = weights_open_tokenizer(weights, request->tokenizer, err);
     if (!in->tokenizer)
         return request->tokenizer ? -1 : err_prefix(err, "its tokenizer (--tokenizer NAME takes another)");
     if (tokenizer_vocab(in->tokenizer) <= (size_t)in->config.vocab)

@@ -74,6 +74,7 @@ static int open_parts(struct run *run, struct err *err)
     run->share = stored_arrays(engine_store(run->engine), engine_layout(run->engine), true, &run->n_arrays);
     run->state.data_tokens = data_tokens(run->data);
     run->state.data_fingerprint = data_fingerprint(run->data);
+    run->state.model.tokenizer_fingerprint = data_tokenizer(run->data);
     return 0;
 }
 

@@ -29,6 +29,7 @@ struct manifest_model {
     bool tied;
     double norm_eps, rope_theta;
     char tokenizer[MANIFEST_PATH_SIZE]; /* as the job file names it, "" = not told */
+    uint64_t tokenizer_fingerprint;     /* of that which made the tokens, 0 = not known */
 };
 
 /* What a run must know beside the tensors to go on. */

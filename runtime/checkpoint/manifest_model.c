@@ -9,7 +9,8 @@
 #include "common/jsonx.h"
 #include "runtime/checkpoint/manifest_private.h"
 
-#define NUMBER_MAX ((int64_t)1 << 40)
+#define NUMBER_MAX  ((int64_t)1 << 40)
+#define FINGERPRINT "tokenizer_fingerprint" /* not in what older versions wrote */
 
 static const struct {
     const char *key;
@@ -44,18 +45,29 @@ json_t *manifest_model_encode(const struct manifest_model *model)
     jsonx_set_real(obj, "norm_eps", model->norm_eps);
     jsonx_set_real(obj, "rope_theta", model->rope_theta);
     jsonx_set_str(obj, "tokenizer", model->tokenizer);
+    if (model->tokenizer_fingerprint != 0)
+        jsonx_set_hex(obj, FINGERPRINT, model->tokenizer_fingerprint);
     return obj;
+}
+
+static int decode_names(const json_t *obj, struct manifest_model *model, struct err *err)
+{
+    const char *arch, *tokenizer = jsonx_str_or(obj, "tokenizer", "");
+    if (jsonx_str(obj, "arch", &arch, err) != 0)
+        return -1;
+    if (strlen(arch) >= sizeof model->arch || strlen(tokenizer) >= sizeof model->tokenizer)
+        return err_set(err, "a name is too long");
+    memcpy(model->arch, arch, strlen(arch) + 1);
+    memcpy(model->tokenizer, tokenizer, strlen(tokenizer) + 1);
+    model->tokenizer_fingerprint = 0;
+    return json_object_get(obj, FINGERPRINT) ? jsonx_hex(obj, FINGERPRINT, &model->tokenizer_fingerprint, err)
+                                             : 0;
 }
 
 int manifest_model_decode(const json_t *obj, struct manifest_model *model, struct err *err)
 {
-    const char *arch, *tokenizer = jsonx_str_or(obj, "tokenizer", "");
-    if (jsonx_str(obj, "arch", &arch, err) != 0)
+    if (decode_names(obj, model, err) != 0)
         return err_prefix(err, "\"model\"");
-    if (strlen(arch) >= sizeof model->arch || strlen(tokenizer) >= sizeof model->tokenizer)
-        return err_set(err, "\"model\" has a name that is too long");
-    memcpy(model->arch, arch, strlen(arch) + 1);
-    memcpy(model->tokenizer, tokenizer, strlen(tokenizer) + 1);
     for (size_t i = 0; i < NUMBERS; i++) {
         int64_t value;
         if (jsonx_int(obj, numbers[i].key, 0, NUMBER_MAX, &value, err) != 0)

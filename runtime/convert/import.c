@@ -79,22 +79,19 @@ static int seal(const struct tensor_list *list, const struct manifest_file *file
 }
 
 /* Its own copy, so that the checkpoint does not depend on where it came from. */
-static int write_tokenizer(const struct weights *w, const char *folder, char out[MANIFEST_PATH_SIZE],
+static int write_tokenizer(const struct weights *w, const char *folder, struct manifest_model *model,
                            struct err *err)
 {
-    char *name = weights_tokenizer(w);
-    int rc = 0;
-    out[0] = 0;
-    if (name && strcmp(name, "bytes") != 0) {
-        char *path = str_printf("%s/tokenizer.json", folder);
-        struct tokenizer *t = tokenizer_open(name, err);
-        rc = t ? tokenizer_write_json(t, path, err) : -1;
-        tokenizer_free(t);
-        free(path);
-        (void)snprintf(out, MANIFEST_PATH_SIZE, "tokenizer.json"); /* fits */
-    } else if (name) {
-        (void)snprintf(out, MANIFEST_PATH_SIZE, "%s", name); /* fits */
-    }
+    char *name = weights_tokenizer(w), *path = str_printf("%s/tokenizer.json", folder);
+    struct tokenizer *t = name ? weights_open_tokenizer(w, NULL, err) : NULL;
+    const char *kept = !name ? "" : strcmp(name, "bytes") == 0 ? "bytes" : "tokenizer.json";
+    int rc = name && !t ? -1 : 0;
+    if (rc == 0 && strcmp(kept, "tokenizer.json") == 0)
+        rc = tokenizer_write_json(t, path, err);
+    (void)snprintf(model->tokenizer, sizeof model->tokenizer, "%s", kept); /* fits */
+    model->tokenizer_fingerprint = t ? tokenizer_fingerprint(t) : 0;
+    tokenizer_free(t);
+    free(path);
     free(name);
     return rc;
 }
@@ -109,7 +106,7 @@ int import_write(const struct weights *weights, const char *folder, uint64_t *by
     tensors_of_model(&state.model, &list);
     int rc = write_tensors(weights, &list, folder, &file, err);
     if (rc == 0)
-        rc = write_tokenizer(weights, folder, state.model.tokenizer, err);
+        rc = write_tokenizer(weights, folder, &state.model, err);
     if (rc == 0)
         rc = seal(&list, &file, folder, &state, err);
     tensors_free(&list);

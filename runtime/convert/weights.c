@@ -123,6 +123,35 @@ char *weights_tokenizer(const struct weights *weights)
                                                        : str_dup(name);
 }
 
+/* With other tokens the model would read and write noise, and nothing would look wrong. */
+static int check_tokenizer(const struct weights *w, const struct tokenizer *t, bool named, struct err *err)
+{
+    const struct manifest_model *m = weights_model(w);
+    if (m->tokenizer_fingerprint == 0 || m->tokenizer_fingerprint == tokenizer_fingerprint(t))
+        return 0;
+    return named ? err_set(err,
+                           "the tokenizer %s is not the one that the model was trained with: its tokens are "
+                           "others; name the one of then, which was %s, or a copy of it",
+                           tokenizer_name(t), m->tokenizer)
+                 : err_set(err,
+                           "%s is not what it was when the model was trained with it: its tokens are others; "
+                           "put back the one of then, or a copy of it",
+                           tokenizer_name(t));
+}
+
+struct tokenizer *weights_open_tokenizer(const struct weights *weights, const char *name, struct err *err)
+{
+    char *own = name ? NULL : weights_tokenizer(weights);
+    struct tokenizer *t = name || own ? tokenizer_open(name ? name : own, err) : NULL;
+    if (!name && !own)
+        err_set(err, "none is named there");
+    free(own);
+    if (!t || check_tokenizer(weights, t, name != NULL, err) == 0)
+        return t;
+    tokenizer_free(t);
+    return NULL;
+}
+
 int weights_verify(const struct weights *weights, struct err *err)
 {
     struct manifest_state state;

@@ -6,6 +6,7 @@
 
 #include "common/err.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/text/tokenizer.h"
 #include "schema/job.h"
 
 struct weights;
@@ -24,6 +25,8 @@ const struct manifest_state *weights_state(const struct weights *weights);
 /* What tokenizer_open takes for the tokenizer of the model: a file of that name in the folder, else what the model says; NULL when it says nothing. The
  * caller frees. */
 char *weights_tokenizer(const struct weights *weights);
+/* Opens it, or the one called `name` when that is not NULL. NULL with a sentence, also when the model is known to have been trained with other tokens. */
+struct tokenizer *weights_open_tokenizer(const struct weights *weights, const char *name, struct err *err);
 
 /* Checks the hashes of a checkpoint; the other layout has none. 0, or -1 with a sentence. */
 int weights_verify(const struct weights *weights, struct err *err);

@@ -15,6 +15,7 @@
 #include "common/mem.h"
 #include "runtime/data/indexfile.h"
 #include "runtime/data/shard.h"
+#include "runtime/text/tokenizer.h"
 
 struct corpus {
     char *path;
@@ -167,18 +168,32 @@ static int open_shards(struct corpus *c, const struct names *names, struct err *
     return 0;
 }
 
+static int bytes_fingerprint(uint64_t *out, struct err *err)
+{
+    struct tokenizer *t = tokenizer_open("bytes", err);
+    if (!t)
+        return -1;
+    *out = tokenizer_fingerprint(t);
+    tokenizer_free(t);
+    return 0;
+}
+
 /* Files of one corpus must come from one tokenizer, as far as they say. */
 static int agree(struct corpus *c, struct err *err)
 {
     for (size_t i = 0; i < c->n; i++) {
         const struct token_layout *l = &c->shards[i].layout;
-        if (l->fingerprint && c->tokenizer && l->fingerprint != c->tokenizer)
+        bool text = !ends_in(c->shards[i].path, ".bin");
+        uint64_t fingerprint = l->fingerprint;
+        if (text && bytes_fingerprint(&fingerprint, err) != 0)
+            return -1;
+        if (fingerprint && c->tokenizer && fingerprint != c->tokenizer)
             return err_set(
                 err, "%s was made with another tokenizer than the files beside it; prepare them together",
                 c->shards[i].path);
-        c->tokenizer = l->fingerprint ? l->fingerprint : c->tokenizer;
+        c->tokenizer = fingerprint ? fingerprint : c->tokenizer;
         c->vocab = l->vocab > c->vocab ? l->vocab : c->vocab;
-        c->text |= !ends_in(c->shards[i].path, ".bin");
+        c->text |= text;
         if (c->text && c->vocab < 256)
             c->vocab = 256;
     }

@@ -25,7 +25,7 @@ size_t corpus_shards(const struct corpus *c);
 const char *corpus_path(const struct corpus *c);
 bool corpus_is_text(const struct corpus *c); /* some of it is text */
 uint64_t corpus_fingerprint(const struct corpus *c);
-/* What its files say about the tokenizer: size of the vocabulary (256 for text) and fingerprint, 0 = nothing. */
+/* What its files say about the tokenizer: size of the vocabulary and fingerprint, 0 = nothing. Those of text are of `bytes`. */
 uint64_t corpus_vocab(const struct corpus *c);
 uint64_t corpus_tokenizer(const struct corpus *c);
 

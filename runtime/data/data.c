@@ -45,7 +45,7 @@ static int check_tokens(const struct corpus *c, const struct job_train *train, s
                    corpus_path(c), corpus_vocab(c), vocab, corpus_vocab(c));
 }
 
-/* Prepared files say which tokenizer made them: is it the job's? That of text is `bytes`. */
+/* Prepared files say which tokenizer made them: is it the job's? */
 static int check_tokenizer(const struct corpus *c, const struct job_train *train, struct err *err)
 {
     if (corpus_tokenizer(c) == 0 || !train->tokenizer)
@@ -169,6 +169,14 @@ uint64_t data_fingerprint(const struct data *data)
         hash = XXH3_64bits_withSeed(of_corpus, sizeof of_corpus, hash);
     }
     return hash;
+}
+
+uint64_t data_tokenizer(const struct data *data)
+{
+    uint64_t found = 0;
+    for (size_t i = 0; i < data->n && found == 0; i++)
+        found = corpus_tokenizer(data->corpora[i]);
+    return found;
 }
 
 char *data_describe(const struct data *data)

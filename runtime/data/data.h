@@ -31,6 +31,8 @@ data_unused(const struct data
                 *data); /* tokens at the ends of corpora that fill no sequence; below context for each */
 /* A hash of the corpora, weights and held-out part: tells whether a resumed run sees the same samples. */
 uint64_t data_fingerprint(const struct data *data);
+/* Of the tokenizer whose tokens they are, 0 when none of the corpora says. */
+uint64_t data_tokenizer(const struct data *data);
 /* One line for people: what there is. The caller frees. */
 char *data_describe(const struct data *data);
 

@@ -13,16 +13,6 @@
 #define FORMAT     "belay-tokens"
 #define FILE_LIMIT (16u << 20) /* 32768 shards take 2 MB */
 
-static int read_hex(const json_t *obj, const char *key, uint64_t *out, struct err *err)
-{
-    const char *text;
-    char *end;
-    if (jsonx_str(obj, key, &text, err) != 0)
-        return -1;
-    *out = strtoull(text, &end, 16);
-    return strlen(text) == 16 && *end == '\0' ? 0 : err_set(err, "\"%s\" must be 16 hexadecimal digits", key);
-}
-
 static int read_count(const json_t *obj, const char *key, uint64_t *out, struct err *err)
 {
     int64_t value;
@@ -78,7 +68,7 @@ static int read_fields(const json_t *obj, struct indexfile *x, struct err *err)
     if (strcmp(format, FORMAT) != 0)
         return err_set(err, "\"format\" must be \"" FORMAT "\", not \"%s\"", format);
     if (read_name(obj, "tokenizer", &x->tokenizer, err) != 0 ||
-        read_hex(obj, "fingerprint", &x->fingerprint, err) != 0 ||
+        jsonx_hex(obj, "fingerprint", &x->fingerprint, err) != 0 ||
         jsonx_int(obj, "vocab", 1, INT32_MAX, &x->vocab, err) != 0 ||
         jsonx_int(obj, "end", -1, x->vocab - 1, &x->end, err) != 0 ||
         read_count(obj, "documents", &x->documents, err) != 0 ||
@@ -118,13 +108,11 @@ static json_t *shards_json(const struct indexfile *x)
 
 int indexfile_write(const char *path, const struct indexfile *x, struct err *err)
 {
-    char hex[17];
     json_t *obj = json_object();
-    (void)snprintf(hex, sizeof hex, "%016" PRIx64, x->fingerprint);
     jsonx_set_str(obj, "format", FORMAT);
     jsonx_set(obj, "version", json_integer(1));
     jsonx_set_str(obj, "tokenizer", x->tokenizer);
-    jsonx_set_str(obj, "fingerprint", hex);
+    jsonx_set_hex(obj, "fingerprint", x->fingerprint);
     jsonx_set(obj, "vocab", json_integer(x->vocab));
     jsonx_set(obj, "end", json_integer(x->end));
     jsonx_set(obj, "documents", json_integer((json_int_t)x->documents));

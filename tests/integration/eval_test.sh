@@ -60,6 +60,7 @@ printf '%s\n' '{"text": "one"}' '{"words": "two"}' >odd.jsonl
 refuse "a line without a text" 1 'odd.jsonl:2: the line has neither "text" nor .*prepare' --checkpoint llama --data odd.jsonl
 refuse "token files of another tokenizer" 1 'another tokenizer' --checkpoint llama --data bpe
 refuse "a stride beyond the context" 1 'stride 33 would leave tokens out' --checkpoint llama --data some.txt --stride 33
+refuse "a job with another tokenizer" 1 "the job's train.data was made with another tokenizer than the model's" --checkpoint own --job llama.yaml
 sed -i 's/, holdout: 0.1//; /eval:/d' llama.yaml
 refuse "a job that holds nothing out" 1 'holds no sequences out' --checkpoint llama --job llama.yaml
 refuse "a job file with an error" 2 'hidden 32 cannot be divided by 5 heads' --checkpoint llama --job llama.yaml --set train.model.heads=5

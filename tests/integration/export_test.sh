@@ -35,7 +35,7 @@ is "not over another" "$?$(grep -c 'hf is not empty' err)" 11
 belay-train export hf --out in/new/folders/model.gguf >out 2>err
 is "nor over a file" "$?$(grep -c 'already there' err)" 11
 belay-train export old --out new >out 2>err
-is "a checkpoint that names no tokenizer" "$?$(grep -c 'old does not name its tokenizer; name it with --tokenizer' err)" 11
+is "a checkpoint that names no tokenizer" "$?$(grep -c 'old: its tokenizer (--tokenizer NAME takes another): none is named there' err)" 11
 belay-train export old --out new --tokenizer /nowhere >out 2>err
 is "no such tokenizer" "$?$(grep -c /nowhere err)" 11
 printf x | dd of=old/rank-00001.safetensors bs=1 seek=8000 conv=notrunc 2>/dev/null

@@ -10,6 +10,7 @@ refuse() {
   is "$what: exit code" "$rc" "$code"
   like "$what: sentence" "$(cat refuse.err)" "$regex"
 }
+refuses() { ! belay-train "$@" >refuse.out 2>refuse.err && grep -q 'is not what it was' refuse.err; }
 gen() { belay-train generate "$@" 2>gen.err || { diag "generate $*" "$(cat gen.err)" >&2; return 1; }; }
 # lines FILE KEY: a value of each object of a file of JSON lines
 lines() { while read -r line; do json "$2" <<<"$line"; done <"$1"; }
@@ -69,7 +70,18 @@ gen --checkpoint own --prompt "" --seed 1 --temperature 50 --max-tokens 31 --ign
 is "an empty prompt is the end of text" "$(lines own.json .prompt_tokens | sort -u)" "[399]"
 ok "no token that the tokenizer has not" perl -MJSON::PP -ne 'for (@{ decode_json($_)->{tokens} }) { exit 1 if $_ >= 400 }' own.json
 
+ok "a copy of it elsewhere" cp -r bpe copy
+is "is the same to the checkpoint" "$(gen --checkpoint own --tokenizer copy --prompt A --seed 2)" "$(gen --checkpoint own --prompt A --seed 2)"
+ok "an import" to import.out belay-train import own --out imported
+is "carries it" "$(json .model.tokenizer_fingerprint <imported/manifest.json)" "$(json .model.tokenizer_fingerprint <own/step-00000006/manifest.json)"
+
 # ---- errors ----
+ok "another tokenizer of as many tokens" to bpe2.out belay-train prepare --out bpe2 --train-tokenizer 400 /usr/share/common-licenses/GPL-2
+refuse "another one of that size" 1 "the tokenizer bpe2 is not the one .* which was $PWD/bpe, or a copy" --checkpoint own --tokenizer bpe2 --prompt x
+mv bpe/tokenizer.json kept.json; cp bpe2/tokenizer.json bpe/
+refuse "the tokenizer was replaced" 1 "$PWD/bpe is not what it was .*put back" --checkpoint own --prompt x
+ok "export refuses it, too" refuses export own --out never
+mv kept.json bpe/tokenizer.json
 refuse "no checkpoint" 2 'needs --checkpoint PATH' --prompt x
 refuse "a folder without one" 1 'in is no checkpoint|is no checkpoint' --checkpoint . --prompt x
 refuse "an option without sense" 2 'must be a whole number' --checkpoint llama --prompt x --max-tokens many
@@ -78,7 +90,8 @@ refuse "more than the context" 1 '7 tokens and 26 more do not fit the model.s co
 refuse "a prompt as long as the context" 1 'do not fit' --checkpoint llama --prompt "$(head -c 32 corpus.txt)"
 refuse "an empty prompt of bytes" 1 'no end of text to begin after' --checkpoint llama --prompt ""
 refuse "an id beyond the vocabulary" 1 'outside of the model.s vocabulary' --checkpoint llama --prompt-ids 256
-refuse "another tokenizer" 1 'has 4[0-9]+ tokens, the model knows 256' --checkpoint llama --tokenizer bpe --prompt x
+refuse "another tokenizer" 1 'the tokenizer bpe is not the one that the model was trained with: .* which was bytes' --checkpoint llama --tokenizer bpe --prompt x
+refuse "one with more tokens than the model of who knows what" 1 'has 4[0-9]+ tokens, the model knows 256' --checkpoint hf --tokenizer bpe --prompt x
 refuse "two prompts" 2 'exclude each other' --checkpoint llama --prompt x --prompt-ids 1
 flip=llama/step-00000060/rank-00000.safetensors
 printf '\377' | dd of=$flip bs=1 seek=$(($(stat -c %s $flip) / 2)) conv=notrunc status=none

@@ -158,7 +158,8 @@ static const struct manifest_state state_100 = {.step = 100,
                                                           .tied = true,
                                                           .norm_eps = 1e-6,
                                                           .rope_theta = 5e5,
-                                                          .tokenizer = "a/tokenizer.json"}};
+                                                          .tokenizer = "a/tokenizer.json",
+                                                          .tokenizer_fingerprint = UINT64_MAX - 2}};
 
 /* What `size` ranks would write into scratch/name; the caller frees the path. */
 static char *save(const char *name, enum cut cut, int size)
@@ -215,6 +216,7 @@ static void test_resharding(void **state)
             assert_int_equal(found.dp, 4);
             assert_int_equal(manifest_same_model(&found.model, &state_100.model, &err), 0);
             assert_string_equal(found.model.tokenizer, "a/tokenizer.json");
+            assert_true(found.model.tokenizer_fingerprint == UINT64_MAX - 2);
             for (int readers = 0; readers < 4; readers++)
                 for (enum cut other = 0; other < CUTS; other++)
                     load(folder, other, sizes[readers]);

@@ -16,11 +16,11 @@ static const struct {
     const char *name;
     struct manifest_model model;
 } models[] = {
-    {"gpt2", {"gpt2", 2, 8, 2, 2, 12, 300, 16, 0, 0, true, 1e-5, 0, "bytes"}},
-    {"untied", {"gpt2", 1, 8, 4, 4, 10, 256, 8, 0, 0, false, 1e-5, 0, "bytes"}},
-    {"llama", {"llama", 2, 8, 2, 1, 12, 256, 16, 0, 0, false, 1e-6, 5e5, "bytes"}},
-    {"tied", {"llama", 1, 12, 3, 3, 7, 256, 16, 0, 0, true, 1e-5, 1e4, "bytes"}},
-    {"mixtral", {"llama", 2, 8, 2, 1, 6, 256, 16, 3, 2, false, 1e-5, 1e6, "bytes"}},
+    {"gpt2", {"gpt2", 2, 8, 2, 2, 12, 300, 16, 0, 0, true, 1e-5, 0, "bytes", 0}},
+    {"untied", {"gpt2", 1, 8, 4, 4, 10, 256, 8, 0, 0, false, 1e-5, 0, "bytes", 0}},
+    {"llama", {"llama", 2, 8, 2, 1, 12, 256, 16, 0, 0, false, 1e-6, 5e5, "bytes", 0}},
+    {"tied", {"llama", 1, 12, 3, 3, 7, 256, 16, 0, 0, true, 1e-5, 1e4, "bytes", 0}},
+    {"mixtral", {"llama", 2, 8, 2, 1, 6, 256, 16, 3, 2, false, 1e-5, 1e6, "bytes", 0}},
 };
 enum { MODELS = sizeof models / sizeof *models };
 
@@ -315,12 +315,13 @@ static void test_export_refuses(void **state)
         struct manifest_model model;
         const char *says;
     } rows[] = {
-        {{"gpt2", 1, 8, 2, 1, 12, 256, 16, 0, 0, true, 1e-5, 0, "bytes"},
+        {{"gpt2", 1, 8, 2, 1, 12, 256, 16, 0, 0, true, 1e-5, 0, "bytes", 0},
          "fewer kv_heads (1) than heads (2)"},
-        {{"llama", 1, 8, 2, 1, 12, 256, 16, 2, 1, false, 1e-5, 1e4, "bytes"}, "top_k 1 cannot be exported"},
-        {{"llama", 1, 8, 2, 1, 12, 255, 16, 0, 0, false, 1e-5, 1e4, "bytes"},
+        {{"llama", 1, 8, 2, 1, 12, 256, 16, 2, 1, false, 1e-5, 1e4, "bytes", 0},
+         "top_k 1 cannot be exported"},
+        {{"llama", 1, 8, 2, 1, 12, 255, 16, 0, 0, false, 1e-5, 1e4, "bytes", 0},
          "has 256 tokens, the model 255"},
-        {{"llama", 1, 8, 2, 1, 12, 256, 0, 0, 0, false, 1e-5, 1e4, "bytes"}, "does not tell the length"},
+        {{"llama", 1, 8, 2, 1, 12, 256, 0, 0, 0, false, 1e-5, 1e4, "bytes", 0}, "does not tell the length"},
     };
     struct err err = {""};
     float x = 0;

@@ -35,19 +35,19 @@ static void test_read(void **state)
         const char *text;
         struct manifest_model model;
     } rows[] = {
-        {"{" GPT2 "}", {"gpt2", 2, 12, 3, 3, 48, 97, 8, 0, 0, true, 1e-5, 0, ""}},
+        {"{" GPT2 "}", {"gpt2", 2, 12, 3, 3, 48, 97, 8, 0, 0, true, 1e-5, 0, "", 0}},
         {"{" GPT2 ",\"n_inner\":null,\"layer_norm_epsilon\":1e-6,\"activation_function\":\"gelu_new\"}",
-         {"gpt2", 2, 12, 3, 3, 48, 97, 8, 0, 0, true, 1e-6, 0, ""}},
+         {"gpt2", 2, 12, 3, 3, 48, 97, 8, 0, 0, true, 1e-6, 0, "", 0}},
         {"{" GPT2 ",\"n_inner\":30,\"tie_word_embeddings\":false}",
-         {"gpt2", 2, 12, 3, 3, 30, 97, 8, 0, 0, false, 1e-5, 0, ""}},
-        {"{" LLAMA "}", {"llama", 2, 12, 6, 6, 20, 97, 8, 0, 0, false, 1e-6, 1e4, ""}},
+         {"gpt2", 2, 12, 3, 3, 30, 97, 8, 0, 0, false, 1e-5, 0, "", 0}},
+        {"{" LLAMA "}", {"llama", 2, 12, 6, 6, 20, 97, 8, 0, 0, false, 1e-6, 1e4, "", 0}},
         {"{" LLAMA ",\"num_key_value_heads\":2,\"head_dim\":2,\"rms_norm_eps\":1e-5,\"rope_theta\":500000.0,"
          "\"rope_scaling\":null,\"hidden_act\":\"silu\",\"tie_word_embeddings\":true}",
-         {"llama", 2, 12, 6, 2, 20, 97, 8, 0, 0, true, 1e-5, 5e5, ""}},
+         {"llama", 2, 12, 6, 2, 20, 97, 8, 0, 0, true, 1e-5, 5e5, "", 0}},
         {"{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":7.0}}",
-         {"llama", 2, 12, 6, 6, 20, 97, 8, 0, 0, false, 1e-6, 7, ""}},
+         {"llama", 2, 12, 6, 6, 20, 97, 8, 0, 0, false, 1e-6, 7, "", 0}},
         {"{" MIXTRAL ",\"sliding_window\":null}",
-         {"llama", 2, 12, 6, 6, 20, 97, 8, 4, 2, false, 1e-6, 1e6, ""}},
+         {"llama", 2, 12, 6, 6, 20, 97, 8, 4, 2, false, 1e-6, 1e6, "", 0}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct manifest_model m;
@@ -103,10 +103,10 @@ static void test_make(void **state)
     static const struct {
         struct manifest_model model;
         const char *class;
-    } rows[] = {{{"gpt2", 2, 12, 3, 3, 30, 97, 8, 0, 0, true, 1e-6, 0, ""}, "GPT2LMHeadModel"},
-                {{"gpt2", 2, 12, 3, 3, 30, 97, 8, 0, 0, false, 1e-5, 0, ""}, "GPT2LMHeadModel"},
-                {{"llama", 2, 12, 6, 2, 20, 97, 8, 0, 0, true, 1e-5, 5e5, ""}, "LlamaForCausalLM"},
-                {{"llama", 2, 12, 6, 2, 20, 97, 8, 4, 2, false, 1e-5, 1e6, ""}, "MixtralForCausalLM"}};
+    } rows[] = {{{"gpt2", 2, 12, 3, 3, 30, 97, 8, 0, 0, true, 1e-6, 0, "", 0}, "GPT2LMHeadModel"},
+                {{"gpt2", 2, 12, 3, 3, 30, 97, 8, 0, 0, false, 1e-5, 0, "", 0}, "GPT2LMHeadModel"},
+                {{"llama", 2, 12, 6, 2, 20, 97, 8, 0, 0, true, 1e-5, 5e5, "", 0}, "LlamaForCausalLM"},
+                {{"llama", 2, 12, 6, 2, 20, 97, 8, 4, 2, false, 1e-5, 1e6, "", 0}, "MixtralForCausalLM"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct manifest_model m;
         struct err err;

@@ -76,6 +76,10 @@ static void other_things_that_are_missing(void **state)
     (void)snprintf(model.tokenizer, sizeof model.tokenizer, "/nowhere/tokenizer.json");
     open_model(&model, &err);
     assert_contains(err.text, "its tokenizer (--tokenizer NAME takes another)");
+    model = sound;
+    model.tokenizer_fingerprint = 1; /* of no tokenizer */
+    open_model(&model, &err);
+    assert_contains(err.text, "bytes is not what it was when the model was trained with it");
 }
 
 int main(void)
