@@ -83,8 +83,8 @@ static int report(struct planning *p)
     struct err err = {""};
     struct plannotes notes = {.count = 0};
     struct plan_request *request = &p->job.request;
-    planverdict_levels(&p->verdict, request);
     plannotes_add(&notes, plandevices_apply(&p->verdict, &p->ask, &p->job, request));
+    planverdict_levels(&p->verdict, request);
     int rc = plan_make(request, &plan, &err);
     if (rc == 0) {
         planverdict_memory(&p->verdict, request, &plan);

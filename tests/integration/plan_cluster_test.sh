@@ -2,7 +2,7 @@
 # belay plan in a cluster, running or on paper: the sentence first, exit codes 0, 6 and 7, JSON, and the picture.
 . "$(dirname "$0")/../lib.sh"
 ROOT=$PWD
-plan 67
+plan 74
 cd "$SCRATCH" || exit 1
 
 exits() { # WHAT CODE COMMAND...: exit code; its output in out and err
@@ -29,6 +29,15 @@ like "and then what it costs" "$(cat out)" "^gpt2 with .* parameters on 4 cpu"
 exits "in JSON" 0 belay plan train.yaml -o json
 is "the verdict" "$(json .verdict.verdict <out)" now
 is "and where it would go" "$(json .verdict.placement.length <out)" 4
+exits "in bf16" 0 belay plan train.yaml --set train.precision=bf16
+like "it is for the CPUs of the cluster that runs" "$(cat out)" "^gpt2 with .* parameters on 4 cpu"
+like "which is said" "$(cat out)" "^note: its ranks would be on CPUs, so it is predicted for them; --gpu TYPE says"
+cp out by-itself; belay plan train.yaml --set train.precision=bf16 --set resources.device=cpu | grep -v '^note: ' >asked
+ok "over the links of CPUs" diff asked <(grep -v '^note: ' by-itself)
+like "or for what --gpu says" "$(belay plan train.yaml --set train.precision=bf16 --gpu h100 | grep -E '^note|^gpt2' | tr '\n' '|')" \
+  "on 4 h100: .*note: 4 of its ranks would be on cpu: predicted as if all were h100; resources.device chooses between CPUs and GPUs"
+like "of what can never run there, too" "$(belay plan train.yaml --set train.precision=bf16 --set parallel.dp=8 --set train.batch.global=8)" "^note: the nodes of this cluster are CPUs"
+like "but for GPUs what asks for them" "$(belay plan train.yaml --set train.precision=bf16 --set resources.device=gpu)" "parameters on 4 h100"
 is "nothing was submitted" "$(belay status --all -o json | json .length)" 0
 sleeper hog 3 >hog.yaml
 hog=$(belay submit hog.yaml)
