@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/mem.h"
+#include "launcher/memorynote.h"
 
 #define EMPTY (1.0 / 3) /* of a step: a bubble that is worth a word */
 
@@ -25,6 +26,8 @@ void plannotes_caution(struct plannotes *notes, const struct plan_request *reque
                                  replicas));
     if (request->device->caution)
         plannotes_add(notes, str_printf("%s (docs/planning.md)", request->device->caution));
+    plannotes_add(notes, request->device->gpu ? memorynote_gradients(plan)
+                                              : memorynote_host(request->spec, &plan->memory));
     if (plan->step.bubble > EMPTY * plan->step.total)
         plannotes_add(
             notes,

@@ -7,6 +7,7 @@
 /* What is there before a model is: CUDA context (~0.5 GB), cuBLAS workspaces, NCCL channels of a handful of communicators, and what
  * the allocator cannot use. */
 #define RESERVE_BYTES 3e9
+#define FP32_BYTES    4
 
 /* bf16: weights 2, gradients 2, fp32 master copy and two moments 12. fp32: 4, 4 and two moments 8. */
 struct widths {
@@ -154,6 +155,7 @@ static void of_stage(const struct job_spec *spec, enum params_place place, int64
     *out = (struct memory){
         .weights = sharded(&s, &n, zero >= 3, w.number),
         .gradients = sharded(&s, &n, zero >= 2, w.gradient),
+        .fp32_gradients = sharded(&s, &n, zero >= 2, FP32_BYTES - w.gradient),
         .optimizer = sharded(&s, &n, zero >= 1, w.optimizer),
         .gathered = gathered_bytes(&s, zero, w.number),
         .working = working_bytes(spec, recompute, w.number),

@@ -12,6 +12,7 @@ struct memory {
     double logits;                        /* of one micro-batch, on the last pipeline rank */
     double reserve;                       /* context, libraries, communication buffers, fragmentation */
     double total;
+    double fp32_gradients; /* not in total: what gradients take more where they are added up in fp32 */
     double in_flight; /* micro-batches whose activations wait, in whole passes through the rank's blocks */
 };
 

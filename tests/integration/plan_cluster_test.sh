@@ -2,7 +2,7 @@
 # belay plan in a cluster, running or on paper: the sentence first, exit codes 0, 6 and 7, JSON, and the picture.
 . "$(dirname "$0")/../lib.sh"
 ROOT=$PWD
-plan 74
+plan 76
 cd "$SCRATCH" || exit 1
 
 exits() { # WHAT CODE COMMAND...: exit code; its output in out and err
@@ -38,6 +38,8 @@ like "or for what --gpu says" "$(belay plan train.yaml --set train.precision=bf1
   "on 4 h100: .*note: 4 of its ranks would be on cpu: predicted as if all were h100; resources.device chooses between CPUs and GPUs"
 like "of what can never run there, too" "$(belay plan train.yaml --set train.precision=bf16 --set parallel.dp=8 --set train.batch.global=8)" "^note: the nodes of this cluster are CPUs"
 like "but for GPUs what asks for them" "$(belay plan train.yaml --set train.precision=bf16 --set resources.device=gpu)" "parameters on 4 h100"
+like "memory that it needs and does not set aside" "$(belay plan train.yaml --set resources.memory=1MiB)" "^note: a rank is predicted to need .*resources.memory: 32MiB"
+is "and no note of it where it does" "$(belay plan train.yaml --set resources.memory=64MiB | grep -c '^note: ')" 0
 is "nothing was submitted" "$(belay status --all -o json | json .length)" 0
 sleeper hog 3 >hog.yaml
 hog=$(belay submit hog.yaml)

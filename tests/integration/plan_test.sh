@@ -87,7 +87,10 @@ exits "ZeRO-3 over 128 nodes" 0 belay plan --model gpt3-175b --gpus 1024 --zero 
 like "is not confirmed" "$(sed -n 2p out)" '^note: no published run confirms ZeRO-3 over 1024 replicas'
 like "B200 neither" "$(belay plan --model llama3-8b --gpus 8 --gpu b200 -o json | json .notes.0)" 'no published run confirms what is predicted for b200'
 like "a batch too small for the pipeline" "$(belay plan --model llama3-405b --gpu h100 --tp 8 --pp 16 --dp 128 --global 256 | sed -n 2p)" '^note: 2 micro-batches cannot fill a pipeline of 16 ranks, which waits for 8[0-9] % of the step: a larger global batch would$'
-is "H100 in the usual mesh is" "$(json .notes.length <plan.json)" 0
+is "H100 in the usual mesh is" "$(belay plan --model llama3-405b --gpus 16384 --gpu h100 --tp 8 --pp 16 --virtual 8 --zero 1 --global 2048 -o json | json .notes.length)" 0
+like "gradients in fp32 would not fit" "$(json .notes.0 <plan.json)" '^gradients that are added up in fp32, as in .*, take 6\.4 GB more than is planned: 82\.[0-9] of 80 GB a device'
+is "with ZeRO-2 they are cut" "$(belay plan --model llama3-405b --gpus 8192 --gpu h100 --tp 8 --pp 16 --virtual 8 --zero 2 --global 2048 -o json | json .notes.length)" 0
+is "and nothing is said of what does not fit anyway" "$(belay plan --model llama3-8b --gpus 8 --gpu h100 --dp 8 -o json | json .notes.length)" 0
 exits "a mesh that does not fit" 7 belay plan --model llama3-8b --gpus 8 --gpu h100 --dp 8
 like "says in its first line what would" "$(head -1 out)" 'does not fit: a device needs 82.5 GB and has 80; with zero 2, recompute none it would need 68.4'
 like "one that nothing helps" "$(belay plan --model llama3-405b --gpu h100 --dp 8 | head -1)" 'no ZeRO stage and no recomputation change that'
@@ -113,6 +116,13 @@ is "as asked" "$(json .mesh.zero <out)" 1
 like "a file without a kind of device is for H100" "$(belay plan job.yaml | head -1)" 'on 16 h100'
 like "one that trains in fp32 is for CPUs" "$(belay plan "$ROOT/examples/quickstart.yaml" | head -1)" 'on 4 cpu: .* MFU'
 like "standard input" "$(belay plan - <job.yaml | head -1)" '^llama with'
+quickstart=$ROOT/examples/quickstart.yaml
+like "host memory that is not set aside" "$(belay plan "$quickstart" --set 'train.model={preset: llama3-8b, context: 128}' | sed -n 2p)" \
+  '^note: a rank is predicted to need 1[0-9]{2} GiB and resources.memory sets [0-9.]+ [GM]iB aside; placement counts only what is set aside: write resources.memory: 1[0-9]0GiB$'
+is "none of what is" "$(belay plan "$quickstart" | grep -c '^note: ')" 0
+near_mib=$(belay plan "$quickstart" --set train.precision=bf16 --gpu cpu -o json | json .memory.total | perl -ne 'printf "%d", $_ / 1048576 + 1')
+like "nor what fp32 gradients take besides in bf16" "$(belay plan "$quickstart" --set train.precision=bf16 --gpu cpu --set resources.memory="${near_mib}MiB" | sed -n 2p)" \
+  '^note: a rank is predicted to need [0-9.]+ MiB \(1\.[0-9]+ MiB of it because the bundled runtime keeps gradients in fp32\) and resources.memory'
 exits "the devices of a file may be searched too" 0 belay plan job.yaml --gpu h100 --search -o json
 is "each mesh has all ranks" "$(perl -MJSON::PP -e 'local $/; my $v = JSON::PP->new->decode(<STDIN>); my %n = map { $_->{tp} * $_->{pp} * $_->{cp} * $_->{dp} => 1 } @$v; print join " ", keys %n' <out)" 16
 

@@ -158,12 +158,27 @@ static void each_zero_stage_cuts_one_more(void **state)
         free(parallel);
         NEAR(m[zero].weights, m[0].weights / (zero >= 3 ? 8 : 1), 1e-12);
         NEAR(m[zero].gradients, m[0].gradients / (zero >= 2 ? 8 : 1), 1e-12);
+        NEAR(m[zero].fp32_gradients, m[zero].gradients, 1e-12);
         NEAR(m[zero].optimizer, m[0].optimizer / (zero >= 1 ? 8 : 1), 1e-12);
         NEAR(m[zero].activations, m[0].activations, 1e-12);
     }
     SAME(m[0].weights, 2 * 8030261248.0, 0);
     SAME(m[0].gathered, 0, 0);
     assert_true(m[3].gathered > 0);
+}
+
+/* What gradients take more in fp32 is told beside the total, which published figures are compared with; in fp32 they are already. */
+static void fp32_gradients_are_not_in_the_total(void **state)
+{
+    (void)state;
+    struct job_spec *spec = spec_of("preset: llama3-8b", 8, 1, "dp: 8");
+    spec->train.precision = PRECISION_FP32;
+    struct memory half = memory(spec_of("preset: llama3-8b", 8, 1, "dp: 8"), RECOMPUTE_NONE);
+    struct memory full = memory(spec, RECOMPUTE_NONE);
+    SAME(half.fp32_gradients, 2 * 8030261248.0, 0);
+    SAME(half.total,
+         half.weights + half.gradients + half.optimizer + half.activations + half.logits + half.reserve, 1);
+    SAME(full.fp32_gradients, 0, 0);
 }
 
 static void experts_shard_over_fewer(void **state)
@@ -201,6 +216,7 @@ int main(void)
         cmocka_unit_test(agrees_with_what_torchtitan_measured),
         cmocka_unit_test(schedules_keep_what_they_must),
         cmocka_unit_test(each_zero_stage_cuts_one_more),
+        cmocka_unit_test(fp32_gradients_are_not_in_the_total),
         cmocka_unit_test(experts_shard_over_fewer),
         cmocka_unit_test(recomputation_saves_and_works_on_one_block),
     };
