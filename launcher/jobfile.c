@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/jsonx.h"
 #include "common/mem.h"
+#include "launcher/jobnotes.h"
 
 #define RETRY_FOR_MS 10000 /* a belayd that was killed is back within 2 s */
 #define RETRY_NS     50000000
@@ -55,13 +56,6 @@ void jobfile_print_diagnostics(const struct job_diagnostics *d)
         fprintf(stderr, "… and %zu more\n", d->count - kept);
 }
 
-/* Nobody should wait for what does not come: docs/job-file.md lists what is read and checked but not acted on yet. */
-static void tell_without_effect(const struct jobfile *f)
-{
-    if (f->spec->notify_url)
-        fprintf(stderr, "%s: note: notify has no effect yet; `belay events -f` tells the same\n", f->name);
-}
-
 typedef int parser(const char *, size_t, const char *, const char *const *, size_t, struct job_spec **,
                    struct job_diagnostics *);
 
@@ -87,7 +81,7 @@ int jobfile_load(const char *name, const struct args_list *sets, struct jobfile 
 {
     int rc = load(name, sets, job_spec_parse, out);
     if (out->spec)
-        tell_without_effect(out);
+        jobnotes_print(name, out->spec);
     return rc;
 }
 

@@ -16,7 +16,8 @@ struct jobfile {
     struct job_spec *spec;
 };
 
-/* Reads and checks. CLI_DONE with *out filled (jobfile_clear), or CLI_USAGE after printing what is wrong. */
+/* Reads and checks, and says what is no mistake but may be one (jobnotes). CLI_DONE with *out filled (jobfile_clear), or CLI_USAGE after
+ * printing what is wrong. */
 int jobfile_load(const char *name, const struct args_list *sets, struct jobfile *out);
 /* As jobfile_load, for a job that is only planned: what the bundled runtime cannot do yet is accepted. */
 int jobfile_load_plan(const char *name, const struct args_list *sets, struct jobfile *out);

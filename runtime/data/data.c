@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "common/mem.h"
@@ -45,6 +46,18 @@ static int check_tokens(const struct corpus *c, const struct job_train *train, s
                    corpus_path(c), corpus_vocab(c), vocab, corpus_vocab(c));
 }
 
+/* Puts the field before what is wrong with its path. "No such file" is no help to whoever sees it in another folder. */
+static int cannot_open(const char *field, const char *path, struct err *err)
+{
+    struct err why = *err;
+    char *cwd = path[0] != '/' && access(path, F_OK) != 0 ? realpath(".", NULL) : NULL;
+    if (cwd)
+        err_set(err, "%s; relative paths start at the folder of the submit (by hand: the working folder), %s",
+                why.text, cwd);
+    free(cwd);
+    return err_prefix(err, "%s", field);
+}
+
 /* Prepared files say which tokenizer made them: is it the job's? */
 static int check_tokenizer(const struct corpus *c, const struct job_train *train, struct err *err)
 {
@@ -52,7 +65,7 @@ static int check_tokenizer(const struct corpus *c, const struct job_train *train
         return 0;
     struct tokenizer *t = tokenizer_open(train->tokenizer, err);
     if (!t)
-        return err_prefix(err, "train.data.tokenizer");
+        return cannot_open("train.data.tokenizer", train->tokenizer, err);
     bool same = tokenizer_fingerprint(t) == corpus_tokenizer(c);
     tokenizer_free(t);
     if (same)
@@ -99,7 +112,7 @@ static int open_corpora(struct data *d, const struct job_train *train, struct er
         weights[i] = train->corpora[i].weight;
         d->corpora[i] = corpus_open(train->corpora[i].path, err);
         if (!d->corpora[i])
-            rc = err_prefix(err, "train.data");
+            rc = cannot_open("train.data", train->corpora[i].path, err);
         else if (check_tokens(d->corpora[i], train, err) != 0 ||
                  check_tokenizer(d->corpora[i], train, err) != 0 || split(d, i, train->holdout, err) != 0)
             rc = -1;

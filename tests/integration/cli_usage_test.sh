@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The command line without a cluster: help, the nearest word, exit codes 2 and 3, and that nothing is made on the way.
 . "$(dirname "$0")/../lib.sh"
-plan 34
+plan 53
 cd "$SCRATCH" || exit 1
 
 fails() { # WHAT CODE REGEX COMMAND...: exit code, nothing on stdout, one sentence on stderr
@@ -52,3 +52,39 @@ like "validate says what the file asks for" "$(belay validate good.yaml --set ru
 belay validate good.yaml --set placement.spares=1 --set notify.url=https://example.org/ >out 2>err
 like "validate says what has no effect yet" "$(cat err)" "note: notify has no effect yet"
 like "validate reads standard input" "$(belay validate - <good.yaml)" "^- is valid"
+
+# ---- notes: what may be a mistake is said on stderr, and nothing else changes
+cat >train.yaml <<'Y'
+name: small
+train:
+  model: {arch: gpt2, layers: 2, hidden: 64, heads: 2, context: 64}
+  data: {path: data.txt}
+  steps: 10
+  batch: {global: 4, micro: 1}
+Y
+notes() { { belay validate "$@" >/dev/null; } 2>&1; }
+nothing="nothing is there on this host; ranks look for it on their nodes"
+here=", relative to the folder of the submit \(here $(realpath .)\)"
+like "a corpus that this host does not have" "$(notes train.yaml)" "^train.yaml: note: train.data.path data.txt: $nothing$here\$"
+ok "is no mistake" eval "belay validate train.yaml >/dev/null 2>&1"
+like "nor in what comes by standard input" "$(notes - <train.yaml)" "^-: note: train.data.path data.txt: $nothing$here\$"
+belay submit train.yaml >out 2>err
+like "submit says it, too" "$(cat err)" "^train.yaml: note: train.data.path data.txt: $nothing"
+belay run train.yaml >out 2>err
+like "and run" "$(cat err)" "^train.yaml: note: train.data.path data.txt: $nothing"
+like "one from --set" "$(notes train.yaml --set train.data.path=/none/x.bin)" "^train.yaml: note: train.data.path /none/x.bin: $nothing\$"
+: >data.txt; mkdir shards; : >shards/a.bin; : >pair.bin; : >pair.idx; : >half.bin
+for path in data.txt shards "shards/*.bin" pair pair.idx "$PWD/data.txt"; do
+  is "$path is there" "$(notes train.yaml --set train.data.path="$path")" ""
+done
+like "a pattern that finds nothing" "$(notes train.yaml --set train.data.path='shards/*.txt')" "train.data.path shards/\*.txt: $nothing"
+like "half of a pair" "$(notes train.yaml --set train.data.path=half)" "train.data.path half: $nothing"
+is "of a mixture only what is missing" "$(notes train.yaml --set 'train.data={mix: [{path: data.txt}, {path: nope.bin}]}' | sed "s/: nothing.*//")" \
+  "train.yaml: note: train.data.mix: nope.bin"
+is "tokenizer and first weights, too" "$(notes train.yaml --set train.data.tokenizer=bpe --set train.from=hf | sed "s/: nothing.*//" | tr '\n' '|')" \
+  "train.yaml: note: train.data.tokenizer bpe|train.yaml: note: train.from hf|"
+is "memory that is enough" "$(notes train.yaml --set resources.memory=256MiB)" ""
+like "memory that is too little" "$(notes train.yaml --set resources.memory=1MiB)" \
+  "^train.yaml: note: a rank is predicted to need [0-9.]+ MiB and resources.memory sets 1.00 MiB aside; placement counts only what is set aside: write resources.memory: 32MiB\$"
+like "none for a large model" "$(notes train.yaml --set 'train.model={preset: llama3-8b, context: 128}')" \
+  "a rank is predicted to need 12[0-9] GiB and resources.memory sets nothing aside; .*: write resources.memory: 130GiB\$"

@@ -26,7 +26,7 @@ refuse() { # refuse DESCRIPTION CODE REGEX ARGS...
 job_file refuse
 refuse "more ranks wanted than started" 2 'wants 2 ranks .* but 1 started' --set parallel.dp=2
 refuse "a batch that cannot be split" 2 'batch' --set train.batch.micro=5
-refuse "missing data" 1 'train.data: cannot open nowhere.txt' --set train.data.path=nowhere.txt
+refuse "missing data" 1 "train.data: cannot open nowhere.txt: .*; relative paths start at the folder of the submit .*, $(realpath .)\$" --set train.data.path=nowhere.txt
 refuse "a directory that cannot be made" 1 'cannot make the folder /proc/nowhere' --set checkpoint.directory=/proc/nowhere
 refuse "a step that is not there" 93 'asks for step 7' --set checkpoint.resume=7
 is "nothing was trained" "$(ls refuse/step-* 2>/dev/null | wc -l)" 0
