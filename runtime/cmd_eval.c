@@ -1,7 +1,6 @@
 /* cmd_eval: see cmd_eval.h. */
 #include "runtime/cmd_eval.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -84,8 +83,9 @@ static const struct option long_options[] = {{"checkpoint", required_argument, N
 /* ---- options ---- */
 
 /* -1 = go on, else the exit code to end with. */
-static int apply_option(int option, struct options *o)
+static int apply_option(int option, void *arg)
 {
+    struct options *o = arg;
     switch (option) {
     case OPT_CHECKPOINT:
         o->model.path = optarg;
@@ -111,21 +111,15 @@ static int apply_option(int option, struct options *o)
     case OPT_JSON:
         o->json = true;
         return -1;
-    case OPT_HELP:
+    default: /* OPT_HELP */
         return fputs(usage, stdout) < 0 ? EXIT_ERROR : EXIT_DONE;
-    default: /* getopt has said what is wrong */
-        (void)fputs("Try belay-train eval --help.\n", stderr);
-        return EXIT_BAD_CONFIG;
     }
 }
 
 static int parse(int argc, char **argv, struct options *o)
 {
-    int option, code = -1;
     *o = (struct options){.sets = mem_zero((size_t)argc, sizeof *o->sets)};
-    optind = 0; /* the words before have been read by another call */
-    while (code < 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-        code = apply_option(option, o);
+    int code = options_read("eval", long_options, argc, argv, apply_option, o);
     if (code >= 0)
         return code;
     if (optind < argc)

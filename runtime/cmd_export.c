@@ -2,7 +2,6 @@
 #include "runtime/cmd_export.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "runtime/convert/export.h"
 #include "runtime/convert/outfolder.h"
 #include "runtime/exits.h"
+#include "runtime/options.h"
 
 static const char usage[] =
     "usage: belay-train export CHECKPOINT --out PATH [--format hf|gguf] [--dtype f32|bf16|f16] [--tokenizer "
@@ -85,8 +85,9 @@ static const struct option long_options[] = {{"out", required_argument, NULL, OP
                                              {NULL, 0, NULL, 0}};
 
 /* -1 = go on, else the exit code to end with. */
-static int apply_option(int option, struct options *o)
+static int apply_option(int option, void *arg)
 {
+    struct options *o = arg;
     switch (option) {
     case OPT_OUT:
         o->out = optarg;
@@ -101,10 +102,8 @@ static int apply_option(int option, struct options *o)
         return parse_type(optarg, o) == 0 ? -1 : EXIT_BAD_CONFIG;
     case OPT_SHARD:
         return parse_shard(optarg, o) == 0 ? -1 : EXIT_BAD_CONFIG;
-    case OPT_HELP:
+    default: /* OPT_HELP */
         return fputs(usage, stdout) < 0 ? EXIT_ERROR : EXIT_DONE;
-    default: /* getopt has said what is wrong */
-        return EXIT_BAD_CONFIG;
     }
 }
 
@@ -116,10 +115,7 @@ static bool is_gguf_file(const char *path)
 
 static int parse(int argc, char **argv, struct options *o)
 {
-    int option, code = -1;
-    optind = 0; /* the words before have been read by another call */
-    while (code < 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-        code = apply_option(option, o);
+    int code = options_read("export", long_options, argc, argv, apply_option, o);
     if (code >= 0)
         return code;
     if (argc - optind != 1 || !o->out) {

@@ -1,7 +1,6 @@
 /* cmd_generate: see cmd_generate.h. Options, and texts in groups of as many as go on at once. */
 #include "runtime/cmd_generate.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,8 +173,9 @@ static int apply_value(int option, struct options *o)
 }
 
 /* -1 = go on, else the exit code to end with. */
-static int apply_option(int option, struct options *o)
+static int apply_option(int option, void *arg)
 {
+    struct options *o = arg;
     switch (option) {
     case OPT_BEGIN:
         o->prompts.begin = true;
@@ -203,9 +203,6 @@ static int apply_option(int option, struct options *o)
         return -1;
     case OPT_HELP:
         return fputs(usage, stdout) < 0 ? EXIT_ERROR : EXIT_DONE;
-    case '?': /* getopt has said what is wrong */
-        (void)fputs("Try belay-train generate --help.\n", stderr);
-        return EXIT_BAD_CONFIG;
     default:
         return apply_value(option, o);
     }
@@ -213,15 +210,12 @@ static int apply_option(int option, struct options *o)
 
 static int parse(int argc, char **argv, struct options *o)
 {
-    int option, code = -1;
     *o = (struct options){
         .generate = {.sampling = {.temperature = 1, .top_p = 1}, .stop = true, .cache = true},
         .samples = 1,
         .width = WIDTH,
         .stats = isatty(STDERR_FILENO)};
-    optind = 0; /* the words before have been read by another call */
-    while (code < 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-        code = apply_option(option, o);
+    int code = options_read("generate", long_options, argc, argv, apply_option, o);
     if (code >= 0)
         return code;
     const struct prompts_request *p = &o->prompts;

@@ -1,7 +1,6 @@
 /* cmd_import: see cmd_import.h. */
 #include "runtime/cmd_import.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,6 +8,7 @@
 #include "runtime/convert/import.h"
 #include "runtime/convert/outfolder.h"
 #include "runtime/exits.h"
+#include "runtime/options.h"
 
 static const char usage[] = "usage: belay-train import FOLDER --out CHECKPOINT\n"
                             "\n"
@@ -43,23 +43,34 @@ static int run(const char *from, const char *out)
     return rc == 0 ? EXIT_DONE : EXIT_ERROR;
 }
 
+struct options {
+    const char *out;
+};
+
+enum { OPT_OUT = 256, OPT_HELP };
+
+static const struct option long_options[] = {
+    {"out", required_argument, NULL, OPT_OUT}, {"help", no_argument, NULL, OPT_HELP}, {NULL, 0, NULL, 0}};
+
+/* -1 = go on, else the exit code to end with. */
+static int apply_option(int option, void *arg)
+{
+    struct options *o = arg;
+    if (option == OPT_HELP)
+        return fputs(usage, stdout) < 0 ? EXIT_ERROR : EXIT_DONE;
+    o->out = optarg;
+    return -1;
+}
+
 int cmd_import(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"out", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-    const char *out = NULL;
-    int option;
-    optind = 0; /* the words before have been read by another call */
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (option == 'h')
-            return fputs(usage, stdout) < 0 ? EXIT_ERROR : EXIT_DONE;
-        if (option != 'o') /* getopt has said what is wrong */
-            return EXIT_BAD_CONFIG;
-        out = optarg;
-    }
-    if (argc - optind != 1 || !out) {
+    struct options o = {NULL};
+    int code = options_read("import", long_options, argc, argv, apply_option, &o);
+    if (code >= 0)
+        return code;
+    if (argc - optind != 1 || !o.out) {
         (void)fputs(usage, stderr);
         return EXIT_BAD_CONFIG;
     }
-    return run(argv[optind], out);
+    return run(argv[optind], o.out);
 }

@@ -1,7 +1,6 @@
 /* cmd_prepare: see cmd_prepare.h. Options, a progress bar on a terminal, and a summary; the work is in runtime/data/prepare.h. */
 #include "runtime/cmd_prepare.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -77,8 +76,9 @@ static int split(enum presplit *out)
 }
 
 /* -1 = go on, else the exit code to end with. */
-static int apply_option(int option, struct prepare_options *o)
+static int apply_option(int option, void *arg)
 {
+    struct prepare_options *o = arg;
     int64_t value = 0;
     int code = -1;
     switch (option) {
@@ -106,11 +106,8 @@ static int apply_option(int option, struct prepare_options *o)
         code = options_whole("jobs", 1, JOBS_MAX, &value);
         o->jobs = (int)value;
         return code;
-    case OPT_HELP:
+    default: /* OPT_HELP */
         return fputs(usage, stdout) < 0 ? EXIT_ERROR : EXIT_DONE;
-    default: /* getopt has said what is wrong */
-        (void)fputs("Try belay-train prepare --help.\n", stderr);
-        return EXIT_BAD_CONFIG;
     }
 }
 
@@ -122,11 +119,8 @@ static int cores(void)
 
 static int parse(int argc, char **argv, struct prepare_options *o)
 {
-    int option, code = -1;
     *o = (struct prepare_options){.shard_tokens = SHARD_TOKENS, .jobs = cores(), .split = PRESPLIT_GPT2};
-    optind = 1;
-    while (code < 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-        code = apply_option(option, o);
+    int code = options_read("prepare", long_options, argc, argv, apply_option, o);
     if (code >= 0)
         return code;
     if (!o->out)

@@ -1,5 +1,4 @@
 /* belay-train: the bundled transformer runtime, one process per rank. Runs alone, under mpirun, and as a belay job. */
-#include <getopt.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "runtime/comm/comm.h"
 #include "runtime/exits.h"
 #include "runtime/host.h"
+#include "runtime/options.h"
 #include "runtime/signals.h"
 #include "runtime/train.h"
 #include "schema/job.h"
@@ -77,8 +77,9 @@ static const struct option long_options[] = {{"job", required_argument, NULL, OP
                                              {NULL, 0, NULL, 0}};
 
 /* -1 = go on, else the exit code to end with. */
-static int apply_option(int option, struct options *o)
+static int apply_option(int option, void *arg)
 {
+    struct options *o = arg;
     switch (option) {
     case OPT_JOB:
         o->job = optarg;
@@ -88,20 +89,15 @@ static int apply_option(int option, struct options *o)
         return -1;
     case OPT_HELP:
         return help();
-    case OPT_VERSION:
+    default: /* OPT_VERSION */
         return puts("belay-train " BELAY_VERSION) < 0 ? EXIT_ERROR : EXIT_DONE;
-    default: /* getopt has said what is wrong */
-        (void)fputs("Try belay-train --help.\n", stderr);
-        return EXIT_BAD_CONFIG;
     }
 }
 
 static int parse_options(int argc, char **argv, struct options *o)
 {
-    int option, code = -1;
     o->sets = mem_zero((size_t)argc, sizeof *o->sets);
-    while (code < 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-        code = apply_option(option, o);
+    int code = options_read(NULL, long_options, argc, argv, apply_option, o);
     if (code >= 0)
         return code;
     if (!o->job && optind < argc)

@@ -1,12 +1,17 @@
-/* options: reading the values of the subcommands' options. Each looks at getopt's optarg and returns -1 to go on, or the exit code to end with,
- * whose reason was logged. */
+/* options: reading the options of belay-train and its subcommands, and their values. Each returns -1 to go on, or the exit code to end with, whose
+ * reason was logged; those of values look at getopt's optarg. */
 #ifndef BELAY_RUNTIME_OPTIONS_H
 #define BELAY_RUNTIME_OPTIONS_H
 
+#include <getopt.h>
 #include <stdint.h>
 
 #include "kernels/kernels.h"
 
+/* Reads the options among the words behind argv[0]: calls apply with the number of each (from 256 on, so that no letter is one) until that returns
+ * 0 or more. What is no option is left at the end, from optind on. `command` is the subcommand's name, NULL for belay-train itself. */
+int options_read(const char *command, const struct option *table, int argc, char **argv,
+                 int (*apply)(int option, void *arg), void *arg);
 /* "WHAT; see belay-train COMMAND --help". Always the exit code. */
 int options_bad(const char *command, const char *what);
 /* --OPTION's whole number, min to max. */

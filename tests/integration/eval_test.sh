@@ -54,6 +54,7 @@ is "bytes are those of the text without its first token" "$(eval_of .bytes --che
 
 # ---- errors ----
 refuse "nothing to measure on" 2 'either --data PATH or --job FILE' --checkpoint llama
+refuse "a mistyped option" 2 'error: unknown option --dta \(did you mean --data\?\); see belay-train eval --help' --checkpoint llama --dta corpus.txt
 refuse "no checkpoint" 2 'needs --checkpoint PATH' --data corpus.txt
 refuse "a file that is not there" 1 'nowhere.txt' --checkpoint llama --data nowhere.txt
 printf '%s\n' '{"text": "one"}' '{"words": "two"}' >odd.jsonl

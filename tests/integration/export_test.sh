@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$SCRATCH" || exit 1
-plan 30
+plan 32
 cp -r "$root/tests/fixtures/checkpoint/format1-gpt2" old
 
 belay-train export old --out hf --tokenizer bytes >out 2>err
@@ -54,5 +54,9 @@ belay-train export hf --out new --format onnx >out 2>err
 is "unknown format" "$?$(grep -c 'onnx is neither hf nor gguf' err)" 21
 belay-train export hf --out new --max-shard 5XB >out 2>err
 is "no size" "$?$(grep -c '5XB is no size' err)" 21
+belay-train export hf --out new --type f16 >out 2>err
+is "a mistyped option" "$?$(grep -c 'error: unknown option --type (did you mean --dtype?); see belay-train export --help' err)" 21
+belay-train import hf --output new >out 2>err
+is "of import" "$?$(grep -c 'error: unknown option --output (did you mean --out?); see belay-train import --help' err)" 21
 belay-train import --help >out 2>err
 is "help" "$?$(grep -c 'usage: belay-train import' out)" 01

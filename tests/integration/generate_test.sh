@@ -84,6 +84,14 @@ ok "export refuses it, too" refuses export own --out never
 mv kept.json bpe/tokenizer.json
 refuse "no checkpoint" 2 'needs --checkpoint PATH' --prompt x
 refuse "a folder without one" 1 'in is no checkpoint|is no checkpoint' --checkpoint . --prompt x
+refuse "an option with a letter too much" 2 'error: unknown option --tokeniser \(did you mean --tokenizer\?\); see belay-train generate --help' --checkpoint llama --tokeniser bytes
+refuse "a part of an option's name" 2 'error: unknown option --tokens \(did you mean --max-tokens\?\)' --checkpoint llama --tokens=5
+refuse "one dash" 2 'error: unknown option -prompt \(did you mean --prompt\?\)' --json -prompt x
+refuse "a letter" 2 'error: unknown option -x; see' -x
+refuse "an option like none" 2 'error: unknown option --zebra; see' --zebra
+refuse "an option without its value" 2 'error: --checkpoint wants a value; see' --json --checkpoint
+refuse "a value where none belongs" 2 'error: --json takes no value, but has one in "--json=yes"' --json=yes --checkpoint llama
+refuse "the beginning of several" 2 'error: --top may be any of --top-k, --top-p: write more of it' --top 3
 refuse "an option without sense" 2 'must be a whole number' --checkpoint llama --prompt x --max-tokens many
 refuse "a probability above 1" 2 'top-p must be' --checkpoint llama --prompt x --top-p 1.5
 refuse "more than the context" 1 '7 tokens and 26 more do not fit the model.s context of 32' --checkpoint llama --prompt "The lic" --max-tokens 26

@@ -82,7 +82,7 @@ like "and says which one to name" "$(cat mixed.out)" 'bpe1 was made with another
 # ---- errors ----
 refuse "no folder to write" 2 'needs --out' in
 refuse "no text" 2 'needs text' --out x
-refuse "no such option" 2 'unrecognized option' --outt x in
+refuse "no such option" 2 'error: unknown option --outt \(did you mean --out\?\); see belay-train prepare --help' --outt x in
 refuse "no shard" 2 'shard-tokens must be a whole number' --out x --shard-tokens 0 in
 refuse "two tokenizers" 2 'cannot both' --out x --tokenizer bytes --train-tokenizer 300 in
 refuse "no such split" 2 'must be gpt2 or llama3' --out x --split words in

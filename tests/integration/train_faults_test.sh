@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What goes wrong stops every rank in the same way, leaves no damage, and is said in one sentence.
 . "$(dirname "$0")/train_lib.sh"
-plan 38
+plan 42
 
 no_later_step() { [ "$(ls -d "$1"/step-* | tail -1)" = "$1/step-00000005" ]; }
 for kind in nan nangrad; do
@@ -26,6 +26,8 @@ refuse() { # refuse DESCRIPTION CODE REGEX ARGS...
 job_file refuse
 refuse "more ranks wanted than started" 2 'wants 2 ranks .* but 1 started' --set parallel.dp=2
 refuse "a batch that cannot be split" 2 'batch' --set train.batch.micro=5
+refuse "a mistyped option" 2 'error: unknown option --sett \(did you mean --set\?\); see belay-train --help' --sett train.steps=5
+refuse "an option without its value" 2 'error: --set wants a value; see belay-train --help' --set
 refuse "missing data" 1 "train.data: cannot open nowhere.txt: .*; relative paths start at the folder of the submit .*, $(realpath .)\$" --set train.data.path=nowhere.txt
 refuse "a directory that cannot be made" 1 'cannot make the folder /proc/nowhere' --set checkpoint.directory=/proc/nowhere
 refuse "a step that is not there" 93 'asks for step 7' --set checkpoint.resume=7
