@@ -16,6 +16,7 @@
 #include "runtime/stored.h"
 
 #define CANDIDATES_MAX 4096
+#define NAMED_MAX      8 /* steps that an error lists */
 
 struct candidates {
     int64_t count;
@@ -70,11 +71,42 @@ static int64_t choose(struct run *run, const struct candidates *c, int64_t only,
     return 0;
 }
 
+/* Which steps have a checkpoint, one that is known to be bad left out. The caller frees. */
+static char *steps_there(const struct candidates *c, int64_t bad)
+{
+    char *list = str_dup("");
+    int64_t n = 0, first = 0, last = 0;
+    for (int64_t i = c->count; i-- > 0;) {
+        if (c->steps[i] == bad)
+            continue;
+        last = c->steps[i];
+        first = n == 0 ? last : first;
+        if (n++ >= NAMED_MAX)
+            continue;
+        char *longer = str_printf("%s%s%" PRId64, list, n > 1 ? ", " : "", last);
+        free(list);
+        list = longer;
+    }
+    char *out = n == 0 ? str_dup("there is none: leave checkpoint.resume out")
+                : n > NAMED_MAX
+                    ? str_printf("there are %" PRId64 ", of steps %" PRId64 " to %" PRId64, n, first, last)
+                    : str_printf("there are those of the steps %s", list);
+    free(list);
+    return out;
+}
+
+static void complain_step(const struct run *run, const struct candidates *c, int64_t step)
+{
+    char *there = steps_there(c, step);
+    log_error("checkpoint.resume asks for step %" PRId64 ", of which %s has no complete checkpoint; %s", step,
+              run->spec->checkpoint.directory, there);
+    free(there);
+}
+
 static int choose_by_rule(struct run *run, const struct candidates *c, struct manifest_state *found,
                           int64_t *step)
 {
     int64_t rule = run->spec->checkpoint.resume;
-    struct err err;
     *step = 0;
     if (rule == JOB_RESUME_AUTO)
         *step = choose(run, c, -1, false, found);
@@ -85,10 +117,8 @@ static int choose_by_rule(struct run *run, const struct candidates *c, struct ma
     *step = choose(run, c, rule, false, found);
     if (*step > 0)
         return 0;
-    err_set(&err, "checkpoint.resume asks for step %" PRId64 ", of which %s has no complete checkpoint", rule,
-            run->spec->checkpoint.directory);
     if (run->rank == 0)
-        log_error("%s", err.text);
+        complain_step(run, c, rule);
     return EXIT_NO_RETRY;
 }
 

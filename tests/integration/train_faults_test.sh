@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What goes wrong stops every rank in the same way, leaves no damage, and is said in one sentence.
 . "$(dirname "$0")/train_lib.sh"
-plan 42
+plan 46
 
 no_later_step() { [ "$(ls -d "$1"/step-* | tail -1)" = "$1/step-00000005" ]; }
 for kind in nan nangrad; do
@@ -30,8 +30,11 @@ refuse "a mistyped option" 2 'error: unknown option --sett \(did you mean --set\
 refuse "an option without its value" 2 'error: --set wants a value; see belay-train --help' --set
 refuse "missing data" 1 "train.data: cannot open nowhere.txt: .*; relative paths start at the folder of the submit .*, $(realpath .)\$" --set train.data.path=nowhere.txt
 refuse "a directory that cannot be made" 1 'cannot make the folder /proc/nowhere' --set checkpoint.directory=/proc/nowhere
-refuse "a step that is not there" 93 'asks for step 7' --set checkpoint.resume=7
+refuse "a step that is not there" 93 'asks for step 7, of which refuse has no complete checkpoint; there is none: leave checkpoint.resume out' --set checkpoint.resume=7
 is "nothing was trained" "$(ls refuse/step-* 2>/dev/null | wc -l)" 0
+refuse "a step that is not there among others" 93 'asks for step 7, of which nan has no complete checkpoint; there are those of the steps 15, 20, 24' --set checkpoint.resume=7 --set checkpoint.directory=nan
+mkdir -p many/step-000000{1..9}1
+refuse "a step that is not there among many" 93 'has no complete checkpoint; there are 9, of steps 11 to 91$' --set checkpoint.resume=7 --set checkpoint.directory=many
 ranks 2 belay-train refuse.yaml --set train.steps=0 >out 2>err
 is "refused under mpirun too" $? 2
 
