@@ -104,6 +104,9 @@ static void apply(struct setting *s, struct tree_node *root, const char *value)
     struct tree_node *node = tree_parse(value, strlen(value), s->text, s->diag);
     if (node)
         replace(home, key, node);
+    else if (*value == '*' || *value == '&') /* the shell takes quotes for its own */
+        diag_add(s->diag, s->at, "put the value in quotes within those of the shell: --set '%s=\"%s\"'",
+                 s->path, value);
 }
 
 static void apply_argument(struct tree_node *root, const char *text, struct diag *d)

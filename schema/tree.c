@@ -194,6 +194,10 @@ static void report_syntax(struct builder *b, struct mark at)
         diag_add(b->diag, at,
                  "brackets within {…} or […] begin a list; put the name in quotes: %s (not YAML: %s)",
                  diag_quote(quoted, word), problem);
+    else if (p->context &&
+             (strstr(p->context, "scanning an alias") || strstr(p->context, "scanning an anchor")))
+        diag_add(b->diag, mark_of(b, p->context_mark),
+                 "a text that begins with * or & must be in quotes (not YAML: %s)", problem);
     else if (p->context)
         diag_add(b->diag, at, "not YAML: %s, %s that begins in line %zu", problem, p->context,
                  p->context_mark.line + 1);
@@ -386,7 +390,9 @@ static struct tree_node *build(struct builder *b, const yaml_event_t *event)
     case YAML_MAPPING_START_EVENT:
         return build_collection(b, event, TREE_MAPPING);
     case YAML_ALIAS_EVENT:
-        (void)refuse(b, event, "aliases (*name) are not allowed in a %s file; write the value out",
+        (void)refuse(b, event,
+                     "aliases (*name) are not allowed in a %s file; write the value out, or, where it is a "
+                     "text, in quotes",
                      diag_kind(b->diag));
         return NULL;
     default:
