@@ -113,6 +113,20 @@ static bool is_gguf_file(const char *path)
     return len > 5 && strcmp(path + len - 5, ".gguf") == 0;
 }
 
+/* -1 = go on, else the exit code. */
+static int check_format(const struct options *o)
+{
+    bool hf = strcmp(o->format, "hf") == 0;
+    if (hf && is_gguf_file(o->out))
+        return options_bad("export",
+                           "--format hf makes a folder, and --out names a GGUF file; leave --format "
+                           "out, or name a folder");
+    if (hf || strcmp(o->format, "gguf") == 0)
+        return -1;
+    log_error("--format %s is neither hf nor gguf", o->format);
+    return EXIT_BAD_CONFIG;
+}
+
 static int parse(int argc, char **argv, struct options *o)
 {
     int code = options_read("export", long_options, argc, argv, apply_option, o);
@@ -125,10 +139,7 @@ static int parse(int argc, char **argv, struct options *o)
     o->from = argv[optind];
     if (!o->format)
         o->format = is_gguf_file(o->out) ? "gguf" : "hf";
-    if (strcmp(o->format, "hf") == 0 || strcmp(o->format, "gguf") == 0)
-        return -1;
-    log_error("--format %s is neither hf nor gguf", o->format);
-    return EXIT_BAD_CONFIG;
+    return check_format(o);
 }
 
 static struct tokenizer *open_tokenizer(const struct options *o, const struct weights *w, struct err *err)

@@ -10,17 +10,18 @@
 #include "runtime/exits.h"
 #include "runtime/options.h"
 
-static const char usage[] = "usage: belay-train import FOLDER --out CHECKPOINT\n"
-                            "\n"
-                            "Writes the weights of a folder in Hugging Face's layout (config.json, "
-                            "model*.safetensors, tokenizer.json; "
-                            "GPT-2, Llama\n"
-                            "and Mixtral) as a checkpoint of step 0, and prints the train.model that a job "
-                            "file needs for it. A job starts "
-                            "with them by\n"
-                            "train.from: CHECKPOINT (or FOLDER itself).\n"
-                            "\n"
-                            "  --out CHECKPOINT   the folder to make; must not be there, or be empty\n";
+static const char usage[] =
+    "usage: belay-train import FOLDER --out CHECKPOINT\n"
+    "\n"
+    "Writes the weights of a folder in Hugging Face's layout (config.json, model*.safetensors, "
+    "tokenizer.json; GPT-2, Llama\n"
+    "and Mixtral) as a checkpoint of step 0, and prints the train.model that a job file needs for it. A job "
+    "starts with them by\n"
+    "train.from: CHECKPOINT (or FOLDER itself). FOLDER may also be a checkpoint of any mesh, or a checkpoint "
+    "directory (then its\n"
+    "newest): what is written then is one file, without moments, with the tokenizer beside it.\n"
+    "\n"
+    "  --out CHECKPOINT   the folder to make; must not be there, or be empty\n";
 
 static int run(const char *from, const char *out)
 {

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$SCRATCH" || exit 1
-plan 32
+plan 35
 cp -r "$root/tests/fixtures/checkpoint/format1-gpt2" old
 
 belay-train export old --out hf --tokenizer bytes >out 2>err
@@ -52,6 +52,11 @@ belay-train export hf --out new --dtype int4 >out 2>err
 is "unknown type" "$?$(grep -c 'int4 is none of f32, bf16 and f16' err)" 21
 belay-train export hf --out new --format onnx >out 2>err
 is "unknown format" "$?$(grep -c 'onnx is neither hf nor gguf' err)" 21
+belay-train export hf --out new.gguf --format hf >out 2>err
+is "a folder under the name of a file" "$?$(grep -c 'hf makes a folder, and --out names a GGUF file; leave --format out' err)$(ls -d new.gguf 2>/dev/null)" 21
+belay-train import ck/of/it --out moved >out 2>err
+is "a checkpoint is imported, too" "$?$(ls moved | grep -c .)" 03
+is "with the same numbers" "$(md5sum <moved/rank-00000.safetensors)" "$(md5sum <ck/of/it/rank-00000.safetensors)"
 belay-train export hf --out new --max-shard 5XB >out 2>err
 is "no size" "$?$(grep -c '5XB is no size' err)" 21
 belay-train export hf --out new --type f16 >out 2>err
