@@ -64,6 +64,15 @@ until_true() {
   done
 }
 
+# under N COMMAND...: as N ranks under mpirun, also for root and on fewer cores. mpirun does not read the test's input. It has a limit of its own,
+# and then a SIGKILL: when a rank dies within MPI_Init, Open MPI 4.1 can wait for it for ever, and does not listen to SIGTERM.
+UNDER_BTL=self,vader,tcp # how ranks reach each other
+under() {
+  local n=$1; shift
+  timeout --foreground -k 10 "$((120 * ${BELAY_TEST_SLOWDOWN:-1}))" \
+    mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl "$UNDER_BTL" -n "$n" "$@" </dev/null
+}
+
 # within MS LIMIT_MS: a limit that holds for plain builds; sanitized programs get more
 within() { [ "$1" -lt $(($2 * ${BELAY_TEST_SLOWDOWN:-1})) ]; }
 

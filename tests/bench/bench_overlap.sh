@@ -52,6 +52,6 @@ chmod +x "$folder/enter" "$folder/pinned"
 echo "DP 2, a core each, $RATE between them:"
 awk '$1 > 1 { print "(other work has the cores, too: load " $1 "; figures of a quiet host are better)" }' /proc/loadavg
 export OMP_NUM_THREADS=1 TMPDIR=$folder
-host a timeout 120 mpirun --allow-run-as-root -H "$name-a:1,$name-b:1" --bind-to none -x OMP_NUM_THREADS \
+host a timeout -k 10 120 mpirun --allow-run-as-root -H "$name-a:1,$name-b:1" --bind-to none -x OMP_NUM_THREADS \
   --mca plm_rsh_agent "$folder/enter" --mca btl self,tcp --mca btl_tcp_if_include wire --mca oob_tcp_if_include wire \
   "$folder/pinned" "$PWD/$bench"

@@ -3,4 +3,4 @@
 # tests/programs/engine_check.c prints TAP itself.
 . "$(dirname "$0")/../lib.sh"
 export OMP_NUM_THREADS=1
-mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader,tcp -n 2 "$BELAY_TEST_PROGRAMS/engine_check" || TAP_FAILED=1
+under 2 "$BELAY_TEST_PROGRAMS/engine_check" || TAP_FAILED=1

@@ -3,7 +3,6 @@
 . "$(dirname "$0")/train_lib.sh"
 plan 24
 
-on() { local n=$1; shift; mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader,tcp -n "$n" "$@"; }
 loss() { sed -n 2p "$1/metrics.csv" | cut -d, -f2; }
 below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
 alike() { awk -v a="$1" -v b="$2" 'BEGIN { d = (a - b) / a; exit !(d < 1e-6 && d > -1e-6) }'; }
@@ -19,7 +18,7 @@ for kind in gpt2 llama mixtral; do
   job_file "$kind" "$arch"
   if [ $kind = mixtral ]; then sed -i 's/context: 32}/context: 32, experts: 4, top_k: 2}/' $kind.yaml; fi
   cp $kind.yaml job.yaml
-  ok "$kind learns on two ranks of tp" to out on 2 belay-train $kind.yaml --set parallel.tp=2
+  ok "$kind learns on two ranks of tp" to out under 2 belay-train $kind.yaml --set parallel.tp=2
   ok "$kind goes out" to out belay-train export $kind --out $kind.hf
   ok "$kind begins with its checkpoint" to out-a still $kind-a $kind
   ok "$kind begins with what was exported" to out-b still $kind-b $kind.hf
@@ -28,7 +27,7 @@ for kind in gpt2 llama mixtral; do
 done
 like "says with which weights" "$(cat out-a)" '^starting from the weights of mixtral/step-00000024$'
 sed 's/directory: .*, every/directory: mesh, every/; s/every: 5/every: 1/' job.yaml >mesh.yaml
-ok "mixtral on four ranks, ep 2 and tp 2, with ZeRO" to out on 4 belay-train mesh.yaml --set train.steps=2 --set train.optimizer.lr=0 --set train.optimizer.min_lr=0 \
+ok "mixtral on four ranks, ep 2 and tp 2, with ZeRO" to out under 4 belay-train mesh.yaml --set train.steps=2 --set train.optimizer.lr=0 --set train.optimizer.min_lr=0 \
   --set train.optimizer.warmup=0 --set train.from=mixtral.hf --set parallel.tp=2 --set parallel.dp=2 --set parallel.ep=2 --set parallel.zero=1
 ok "the same loss to 1e-6" alike "$(loss mesh)" "$(loss mixtral-a)"
 ok "goes out of there" to out belay-train export mesh --out mesh.hf

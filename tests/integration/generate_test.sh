@@ -59,7 +59,7 @@ ok "always UTF-8" iconv -f UTF-8 -t UTF-8 -o /dev/null odd.txt
 # ---- a mesh's checkpoint, a tokenizer of its own, and back from Hugging Face's layout ----
 job_file mesh llama
 sed -i 's/steps: 24/steps: 6/' mesh.yaml
-ok "four ranks train" to out.mesh mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader,tcp -n 4 belay-train mesh.yaml --set parallel.tp=2 --set parallel.pp=2
+ok "four ranks train" to out.mesh under 4 belay-train mesh.yaml --set parallel.tp=2 --set parallel.pp=2
 is "their checkpoint generates" "$(gen --checkpoint mesh --prompt "The lic" --temperature 0 --max-tokens 25)" "$(gen --checkpoint mesh --prompt "The lic" --temperature 0 --max-tokens 25 --no-cache)"
 ok "an export" to export.out belay-train export llama --out hf
 is "and the text of what was exported" "$(gen --checkpoint hf --tokenizer bytes --prompt "You may" --seed 3 --max-tokens 20)" "$(one --seed 3)"

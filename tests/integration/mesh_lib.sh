@@ -7,5 +7,5 @@ check_meshes() {
   local mesh
   mesh=$(dirname "$BELAY_TEST_PROGRAMS")/mesh
   "$mesh/mesh_reference" "$SCRATCH" >"$SCRATCH/reference.out" 2>&1 || { echo "Bail out! no reference: $(cat "$SCRATCH/reference.out")"; exit 1; }
-  mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader,tcp -n 8 "$mesh/mesh_check" "$SCRATCH" "$1" || TAP_FAILED=1
+  under 8 "$mesh/mesh_check" "$SCRATCH" "$1" || TAP_FAILED=1
 }

@@ -6,8 +6,6 @@ plan 9
 first_loss() { sed -n 2p "$1/metrics.csv" | cut -d, -f2; }
 near() { perl -e 'exit !(abs($ARGV[0] - $ARGV[1]) <= 1e-6 * abs $ARGV[1])' "$1" "$2"; }
 still=(--set train.optimizer.lr=0 --set train.optimizer.min_lr=0 --set train.optimizer.warmup=0 --set train.steps=1)
-# mesh N COMMAND...: on N ranks, whatever the mesh
-mesh() { local n=$1; shift; mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader,tcp -n "$n" "$@"; }
 
 job_file base
 ok "a run to start from" to out belay-train base.yaml
@@ -15,7 +13,7 @@ ok "it leaves in Hugging Face's layout" to out belay-train export base --out hf
 job_file hf1; job_file hf4; job_file ck; job_file other
 ok "its first loss, from the checkpoint" to out belay-train ck.yaml --set train.from=base "${still[@]}"
 ok "from Hugging Face's layout" to out belay-train hf1.yaml --set train.from=hf "${still[@]}"
-ok "the same on tp 2 x pp 2" to out mesh 4 belay-train hf4.yaml --set train.from=hf --set parallel.tp=2 --set parallel.pp=2 "${still[@]}"
+ok "the same on tp 2 x pp 2" to out under 4 belay-train hf4.yaml --set train.from=hf --set parallel.tp=2 --set parallel.pp=2 "${still[@]}"
 ok "all begin alike" near "$(first_loss ck)" "$(first_loss hf1)"
 ok "the mesh, too" near "$(first_loss hf4)" "$(first_loss hf1)"
 ok "below where the first run began" perl -e 'exit !($ARGV[0] < $ARGV[1] - 0.1)' "$(first_loss hf1)" "$(first_loss base)"

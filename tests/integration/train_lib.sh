@@ -21,12 +21,7 @@ checkpoint: {directory: $1, every: 5, keep: 3}
 END
 }
 
-# under N COMMAND...: belay-train's way to run under mpirun here (which would read a loop's input)
-under() {
-  local n=$1; shift
-  mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader,tcp -n "$n" "$@" </dev/null
-}
-# ranks N COMMAND...: as N replicas
+# ranks N COMMAND...: as N replicas under mpirun
 ranks() { under "$@" --set "parallel.dp=$1"; }
 
 # branch OF NAME STEP: a job NAME.yaml, as OF was when it had just saved STEP
