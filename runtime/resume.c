@@ -196,6 +196,17 @@ static int leave_branch(struct run *run)
     return run_agree(run, code, &err);
 }
 
+/* It may be meant, as when a vocabulary is exchanged; it looks like a bad start of the right one. */
+static void compare_tokens(const struct run *run, const struct weights *weights)
+{
+    uint64_t now = run->state.model.tokenizer_fingerprint,
+             then = weights_model(weights)->tokenizer_fingerprint;
+    if (now != 0 && then != 0 && now != then)
+        log_warn("the weights of %s were trained with another tokenizer (%s) than made train.data: the same "
+                 "numbers are other tokens to them",
+                 weights_path(weights), weights_model(weights)->tokenizer);
+}
+
 /* First values of a new run: those of train.from, else by the seed. */
 static int begin(struct run *run)
 {
@@ -216,8 +227,10 @@ static int begin(struct run *run)
         code = EXIT_ERROR;
     if (code != 0)
         err_prefix(&err, "train.from");
-    else if (run->rank == 0)
+    else if (run->rank == 0) {
         printf("starting from the weights of %s\n", weights_path(weights));
+        compare_tokens(run, weights);
+    }
     weights_close(weights);
     free(arrays);
     code = run_agree(run, code, &err);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A new run starts with the weights of a checkpoint or of a Hugging Face folder, on any mesh; what does not fit is refused.
 . "$(dirname "$0")/train_lib.sh"
-plan 9
+plan 15
 
 first_loss() { sed -n 2p "$1/metrics.csv" | cut -d, -f2; }
 near() { perl -e 'exit !(abs($ARGV[0] - $ARGV[1]) <= 1e-6 * abs $ARGV[1])' "$1" "$2"; }
@@ -19,3 +19,11 @@ ok "the mesh, too" near "$(first_loss hf4)" "$(first_loss hf1)"
 ok "below where the first run began" perl -e 'exit !($ARGV[0] < $ARGV[1] - 0.1)' "$(first_loss hf1)" "$(first_loss base)"
 belay-train other.yaml --set train.from=hf --set train.model.layers=3 >out 2>err
 like "another model is refused: 93" "$? $(cat err)" '^93 .*train.from: .*layers'
+still+=(--set train.model.vocab=300)
+job_file wide; job_file same
+ok "token files with a tokenizer of their own" to out belay-train prepare --out words --train-tokenizer 300 corpus.txt
+ok "weights trained on bytes" to out belay-train wide.yaml "${still[@]}"
+ok "a run on bytes begins with them" to out belay-train same.yaml --set train.from=wide "${still[@]}"
+is "without a word on tokens" "$(grep -c 'another tokenizer' out)" 0
+ok "one on the other tokens, too" to out belay-train other.yaml --set train.from=wide --set train.data.path=words --set train.data.tokenizer=words "${still[@]}"
+like "and says that they are others" "$(cat out)" 'weights of wide/step-00000001 were trained with another tokenizer \(bytes\) than made train.data'
