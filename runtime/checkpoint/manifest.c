@@ -177,12 +177,14 @@ static int check_slices(const struct manifest_tensor *t, struct err *err)
 /* Puts tensors and slices in order, and checks them. */
 static int arrange(struct manifest *m, struct err *err)
 {
-    qsort(m->tensors, m->n_tensors, sizeof *m->tensors, by_name);
+    if (m->n_tensors > 0)
+        qsort(m->tensors, m->n_tensors, sizeof *m->tensors, by_name);
     for (size_t i = 0; i < m->n_tensors; i++) {
         struct manifest_tensor *t = &m->tensors[i];
         if (i > 0 && strcmp(t->name, m->tensors[i - 1].name) == 0)
             return err_set(err, "tensor %s is there twice", t->name);
-        qsort(t->slices, t->n_slices, sizeof *t->slices, by_box);
+        if (t->n_slices > 0)
+            qsort(t->slices, t->n_slices, sizeof *t->slices, by_box);
         if (check_slices(t, err) != 0)
             return -1;
     }
@@ -430,5 +432,6 @@ static int name_against(const void *key, const void *element)
 
 const struct manifest_tensor *manifest_find(const struct manifest *manifest, const char *name)
 {
-    return bsearch(name, manifest->tensors, manifest->n_tensors, sizeof *manifest->tensors, name_against);
+    size_t n = manifest->n_tensors;
+    return n > 0 ? bsearch(name, manifest->tensors, n, sizeof *manifest->tensors, name_against) : NULL;
 }
