@@ -1,6 +1,7 @@
 /* corpus: see corpus.h. `starts` holds where in the row each shard begins, and at its end how many tokens there are. */
 #include "runtime/data/corpus.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
@@ -70,20 +71,40 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* llm.c keeps the part for evaluation beside the one for training: whoever names the folder would train on both. */
+/* Whether the file's name has `word` between ends, digits and punctuation: train.bin, x_train.bin and x_train_000001.bin have "train". */
+static bool name_has(const char *path, const char *word)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (const char *at = name; (at = strstr(at, word)) != NULL; at++)
+        if ((at == name || !isalpha((unsigned char)at[-1])) && !isalpha((unsigned char)at[strlen(word)]))
+            return true;
+    return false;
+}
+
+static bool is_for_evaluation(const char *path)
+{
+    static const char *const words[] = {"val", "valid", "validation", "eval", "test"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (name_has(path, words[i]))
+            return true;
+    return false;
+}
+
+/* nanoGPT and llm.c keep the part for evaluation beside the one for training: whoever names the folder would train on both. */
 static int check_split(const struct names *names, const char *path, struct err *err)
 {
-    bool train = false, val = false;
-    for (size_t i = 0; i < names->n; i++) {
-        train |= strstr(names->list[i], "_train_") != NULL;
-        val |= strstr(names->list[i], "_val_") != NULL;
-    }
+    const char *train = NULL, *val = NULL;
+    for (size_t i = 0; i < names->n; i++)
+        if (is_for_evaluation(names->list[i]))
+            val = names->list[i];
+        else if (name_has(names->list[i], "train"))
+            train = names->list[i];
     if (train && val)
         return err_set(
             err,
-            "%s holds token files for training and for evaluation; name the ones to train on, e.g. "
-            "%s/*_train_*.bin",
-            path, path);
+            "%s holds token files for training and for evaluation (%s, %s); name the ones that are meant, "
+            "e.g. %s/*train*.bin",
+            path, train, val, path);
     return 0;
 }
 

@@ -219,24 +219,63 @@ static void a_folder_must_make_sense(void **state)
 {
     (void)state;
     struct err err = {""};
-    char *folder = scratch_path("fineweb"), *train = scratch_path("fineweb/fineweb_train_000001.bin"),
-         *val = scratch_path("fineweb/fineweb_val_000000.bin"), *only = scratch_path("fineweb/*_train_*.bin"),
-         *none = scratch_path("fineweb/*_test_*.bin");
+    char *folder = scratch_path("fineweb"), *none = scratch_path("fineweb/*_test_*.bin");
     assert_int_equal(mkdir(folder, 0755), 0);
     assert_null(corpus_open(folder, &err));
     assert_contains(err.text, "no token files");
-    make(&rows[6], tokens, COUNT, train);
-    make(&rows[6], tokens, 5, val);
-    assert_null(corpus_open(folder, &err));
-    assert_contains(err.text, "for training and for evaluation");
-    read_all(only, tokens, COUNT);
     assert_null(corpus_open(none, &err));
     assert_contains(err.text, "no file is named like");
     free(folder);
-    free(train);
-    free(val);
-    free(only);
     free(none);
+}
+
+/* As nanoGPT, llm.c and others name them. The last ones only look like it. */
+static const struct {
+    const char *train, *other;
+    bool refused;
+} splits[] = {
+    {"train.bin", "val.bin", true},
+    {"tiny_shakespeare_train.bin", "tiny_shakespeare_val.bin", true},
+    {"fineweb_train_000001.bin", "fineweb_val_000000.bin", true},
+    {"train-00000-of-00002.bin", "validation-00000-of-00001.bin", true},
+    {"c4.train.bin", "c4.test.bin", true},
+    {"train0.bin", "valid0.bin", true},
+    {"train.bin", "train2.bin", false},
+    {"train.bin", "valley.bin", false},
+    {"trains.bin", "val.bin", false},
+    {"train.bin", "retrieval.bin", false},
+};
+
+static void a_folder_of_training_and_evaluation_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
+        struct err err = {""};
+        char *folder = scratch_path("val"); /* of a folder's name nothing follows */
+        assert_int_equal(mkdir(folder, 0755), 0);
+        char *train = str_printf("%s/%s", folder, splits[i].train),
+             *other = str_printf("%s/%s", folder, splits[i].other),
+             *only = str_printf("%s/*train*.bin", folder);
+        make(&rows[6], tokens, COUNT, train);
+        make(&rows[6], tokens, 5, other);
+        struct corpus *c = corpus_open(folder, &err);
+        if ((c == NULL) != splits[i].refused)
+            fail_msg("%s and %s: %s", splits[i].train, splits[i].other, c ? "accepted" : err.text);
+        if (splits[i].refused) {
+            assert_contains(err.text, "for training and for evaluation");
+            assert_contains(err.text, other);
+            assert_contains(err.text, only);
+            read_all(only, tokens, COUNT);
+        }
+        corpus_close(c);
+        assert_int_equal(unlink(train), 0);
+        assert_int_equal(unlink(other), 0);
+        assert_int_equal(rmdir(folder), 0);
+        free(folder);
+        free(train);
+        free(other);
+        free(only);
+    }
 }
 
 static void tokenizers_must_be_one(void **state)
@@ -428,6 +467,7 @@ int main(void)
         cmocka_unit_test(an_index_names_the_shards),
         cmocka_unit_test(bad_indexes_are_refused),
         cmocka_unit_test(a_folder_must_make_sense),
+        cmocka_unit_test(a_folder_of_training_and_evaluation_is_refused),
         cmocka_unit_test(tokenizers_must_be_one),
         cmocka_unit_test(broken_files_are_refused),
         cmocka_unit_test(broken_indexes_of_megatron_are_refused),
