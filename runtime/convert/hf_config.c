@@ -22,7 +22,7 @@ enum names_layout hf_layout(const struct manifest_model *model)
 /* A field that must have one of these values where it is there at all; null is as good as absent. */
 struct must {
     const char *key;
-    json_type type;
+    json_type type;      /* JSON_OBJECT: rotary positions as they are, not scaled */
     const char *text[3]; /* strings */
     bool truth;          /* JSON_TRUE */
 };
@@ -37,9 +37,17 @@ static const struct must gpt2_must[] = {
 static const struct must llama_must[] = {{"hidden_act", JSON_STRING, {"silu", "swish"}, false},
                                          {"attention_bias", JSON_TRUE, {NULL}, false},
                                          {"mlp_bias", JSON_TRUE, {NULL}, false},
-                                         {"rope_scaling", JSON_NULL, {NULL}, false},
+                                         {"rope_scaling", JSON_OBJECT, {NULL}, false},
                                          {"sliding_window", JSON_NULL, {NULL}, false},
                                          {NULL, JSON_NULL, {NULL}, false}};
+
+/* Older files say "type". */
+static bool unscaled(const json_t *rope)
+{
+    const json_t *type = json_object_get(rope, "rope_type");
+    type = type ? type : json_object_get(rope, "type");
+    return json_is_string(type) && strcmp(json_string_value(type), "default") == 0;
+}
 
 static bool as_it_must(const struct must *m, const json_t *value)
 {
@@ -47,6 +55,8 @@ static bool as_it_must(const struct must *m, const json_t *value)
         return true;
     if (m->type == JSON_TRUE)
         return json_is_boolean(value) && json_is_true(value) == m->truth;
+    if (m->type == JSON_OBJECT)
+        return unscaled(value);
     for (size_t i = 0; json_is_string(value) && i < 3 && m->text[i]; i++)
         if (strcmp(json_string_value(value), m->text[i]) == 0)
             return true;
@@ -81,8 +91,18 @@ static int size_or(const json_t *config, const char *key, int64_t fallback, int6
 
 static int real_above_0(const json_t *config, const char *key, double fallback, double *out, struct err *err)
 {
-    *out = jsonx_real_or(config, key, fallback);
+    const json_t *value = json_object_get(config, key);
+    *out = !value || json_is_null(value) ? fallback : json_number_value(value); /* 0 of what is none */
     return *out > 0 ? 0 : err_set(err, "\"%s\" is not a number above 0", key);
+}
+
+static int read_tied(const json_t *config, bool fallback, bool *out, struct err *err)
+{
+    const json_t *value = json_object_get(config, "tie_word_embeddings");
+    *out = !value || json_is_null(value) ? fallback : json_is_true(value);
+    if (!value || json_is_null(value) || json_is_boolean(value))
+        return 0;
+    return err_set(err, "\"tie_word_embeddings\" is neither true nor false");
 }
 
 static int read_gpt2(const json_t *c, struct manifest_model *m, struct err *err)
@@ -91,10 +111,10 @@ static int read_gpt2(const json_t *c, struct manifest_model *m, struct err *err)
     if (size(c, "vocab_size", &m->vocab, err) != 0 || size(c, "n_positions", &m->context, err) != 0 ||
         size(c, "n_embd", &m->hidden, err) != 0 || size(c, "n_layer", &m->layers, err) != 0 ||
         size(c, "n_head", &m->heads, err) != 0 || size_or(c, "n_inner", 4 * m->hidden, &m->ffn, err) != 0 ||
-        real_above_0(c, "layer_norm_epsilon", 1e-5, &m->norm_eps, err) != 0)
+        real_above_0(c, "layer_norm_epsilon", 1e-5, &m->norm_eps, err) != 0 ||
+        read_tied(c, true, &m->tied, err) != 0)
         return -1;
     m->kv_heads = m->heads;
-    m->tied = jsonx_bool_or(c, "tie_word_embeddings", true);
     return check(c, gpt2_must, err);
 }
 
@@ -135,14 +155,17 @@ static int read_llama(const json_t *c, struct manifest_model *m, struct err *err
         size(c, "num_attention_heads", &m->heads, err) != 0 ||
         size_or(c, "num_key_value_heads", m->heads, &m->kv_heads, err) != 0 ||
         size_or(c, "head_dim", m->hidden / m->heads, &head, err) != 0 ||
-        real_above_0(c, "rms_norm_eps", 1e-6, &m->norm_eps, err) != 0 || read_rope(c, m, err) != 0)
+        real_above_0(c, "rms_norm_eps", 1e-6, &m->norm_eps, err) != 0 || read_rope(c, m, err) != 0 ||
+        read_tied(c, false, &m->tied, err) != 0)
         return -1;
     if (head * m->heads != m->hidden)
         return err_set(err,
                        "\"head_dim\" is %lld: the runtime's heads have hidden_size / num_attention_heads = "
                        "%lld / %lld numbers",
                        (long long)head, (long long)m->hidden, (long long)m->heads);
-    m->tied = jsonx_bool_or(c, "tie_word_embeddings", false);
+    if (head % 2 != 0)
+        return err_set(err, "\"head_dim\" is %lld, an odd number: rotary positions turn pairs",
+                       (long long)head);
     return check(c, llama_must, err);
 }
 

@@ -186,8 +186,8 @@ static const struct entry *find(const struct hf_folder *f, const struct checkpoi
     return NULL;
 }
 
-/* All that the model needs is there. */
-static int check_tensors(const struct hf_folder *f, struct err *err)
+/* All that the model needs is there; *used says which entries that is. */
+static int check_needed(const struct hf_folder *f, bool *used, struct err *err)
 {
     struct tensor_list list;
     int rc = 0;
@@ -197,9 +197,78 @@ static int check_tensors(const struct hf_folder *f, struct err *err)
         struct checkpoint_array a = {.shape = {t->shape[0], t->shape[1]}, .dims = t->dims};
         struct load_source source;
         memcpy(a.name, t->name, sizeof a.name);
-        rc = find(f, &a, &source, err) ? 0 : -1;
+        const struct entry *e = find(f, &a, &source, err);
+        if (e)
+            used[e - f->entries] = true;
+        rc = e ? 0 : -1;
     }
     tensors_free(&list);
+    return rc;
+}
+
+/* How much of a name says where the tensor belongs: "model.layers.3." of one in a layer, "model.norm." of another. */
+static size_t place_length(const char *name)
+{
+    const char *last = name;
+    for (const char *dot = strchr(name, '.'); dot; dot = strchr(last, '.')) {
+        size_t digits = strspn(dot + 1, "0123456789");
+        last = dot + 1;
+        if (digits > 0 && last[digits] == '.')
+            return (size_t)(last - name) + digits + 1;
+    }
+    return (size_t)(last - name);
+}
+
+/* Is a tensor that is used in the same place as entry i? Those of a place follow each other. */
+static bool in_the_model(const struct hf_folder *f, const bool *used, size_t i)
+{
+    const char *name = f->entries[i].tensor.name;
+    size_t len = place_length(name);
+    for (size_t k = i; len > 0 && k-- > 0 && strncmp(f->entries[k].tensor.name, name, len) == 0;)
+        if (used[k])
+            return true;
+    for (size_t k = i + 1; len > 0 && k < f->count && strncmp(f->entries[k].tensor.name, name, len) == 0; k++)
+        if (used[k])
+            return true;
+    return false;
+}
+
+/* What older files keep although it follows from config.json: masks, and the frequencies of rotary positions. */
+static bool is_buffer(const char *name)
+{
+    static const char *const ends[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t len = strlen(name), end = strlen(ends[i]);
+        if (len > end && strcmp(name + len - end, ends[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A bias, or a norm more, in a layer makes another model of it, whatever config.json leaves out. What lies beside (further layers, heads for
+ * other tasks) does not change what is computed here. */
+static int check_surplus(const struct hf_folder *f, const bool *used, struct err *err)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        const char *name = f->entries[i].tensor.name;
+        if (!used[i] && !is_buffer(name) && in_the_model(f, used, i))
+            return err_set(err,
+                           "%s has the tensor %s, which the runtime does not compute with: without it the "
+                           "model would be another one",
+                           f->path, name);
+    }
+    return 0;
+}
+
+static int check_tensors(const struct hf_folder *f, struct err *err)
+{
+    if (tensors_check_count(&f->model, f->count, err) != 0)
+        return err_prefix(err, "%s", f->path);
+    bool *used = mem_zero(f->count, sizeof *used);
+    int rc = check_needed(f, used, err);
+    if (rc == 0)
+        rc = check_surplus(f, used, err);
+    free(used);
     return rc;
 }
 

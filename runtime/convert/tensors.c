@@ -8,6 +8,8 @@
 #include "common/mem.h"
 #include "runtime/model/layout.h"
 
+#define LIST_SMALL 65536 /* layers or experts whose list can be made without a thought */
+
 static struct job_model sizes_of(const struct manifest_model *m)
 {
     return (struct job_model){.arch = strcmp(m->arch, "gpt2") == 0 ? ARCH_GPT2 : ARCH_LLAMA,
@@ -44,6 +46,18 @@ void tensors_free(struct tensor_list *list)
 {
     free(list->items);
     *list = (struct tensor_list){0};
+}
+
+int tensors_check_count(const struct manifest_model *model, size_t count, struct err *err)
+{
+    size_t most = count > LIST_SMALL ? count : LIST_SMALL;
+    most /= (size_t)(model->experts > 0 ? model->experts : 1);
+    if ((uint64_t)model->layers <= most)
+        return 0;
+    return err_set(err,
+                   "its model is said to have %lld layers with %lld experts, and there are only %zu tensors; "
+                   "take the files and their description from the same model",
+                   (long long)model->layers, (long long)model->experts, count);
 }
 
 size_t tensors_numbers(const struct tensor_list *list)

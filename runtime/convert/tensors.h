@@ -22,6 +22,10 @@ struct tensor_list {
 void tensors_of_model(const struct manifest_model *model, struct tensor_list *list);
 void tensors_free(struct tensor_list *list);
 
+/* Can a model that a file speaks of, with `count` tensors, be listed? Each layer, and each expert of it, has some: when there are far too few,
+ * a list as long as the file wants could take all of the memory before the first is missed. 0, or -1 with a sentence. */
+int tensors_check_count(const struct manifest_model *model, size_t count, struct err *err);
+
 /* Numbers in all of them. */
 size_t tensors_numbers(const struct tensor_list *list);
 

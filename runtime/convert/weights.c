@@ -11,6 +11,7 @@
 #include "common/mem.h"
 #include "runtime/checkpoint/shelf.h"
 #include "runtime/convert/hf_folder.h"
+#include "runtime/convert/tensors.h"
 
 struct weights {
     char *path;
@@ -51,9 +52,10 @@ static int open_checkpoint(struct weights *w, struct err *err)
     w->manifest = manifest_read(w->path, err);
     if (!w->manifest)
         return -1;
-    return w->manifest->state.model.arch[0] && w->manifest->state.model.heads > 0
-               ? 0
-               : err_set(err, "%s does not say of which model it is", w->path);
+    const struct manifest_model *model = &w->manifest->state.model;
+    if (!model->arch[0] || model->heads < 1)
+        return err_set(err, "%s does not say of which model it is", w->path);
+    return tensors_check_count(model, w->manifest->n_tensors, err) == 0 ? 0 : err_prefix(err, "%s", w->path);
 }
 
 static int open_at(struct weights *w, const char *path, struct err *err)

@@ -408,6 +408,84 @@ static void test_folder_refuses(void **state)
     free(saved);
 }
 
+/* Beside a good folder's file a second one with one more tensor; opened, or refused by its name. */
+static void open_with(const char *good, const char *name, bool refused)
+{
+    struct err err = {""};
+    struct safetensors_tensor t = {.shape = {2}, .dims = 1, .type = DTYPE_F32};
+    uint64_t bytes;
+    char hash[DIGEST_SIZE], *more = str_printf("%s/more.safetensors", good),
+                            *index = str_printf("%s/model.safetensors.index.json", good);
+    static const char text[] = "{\"weight_map\":{\"a\":\"model.safetensors\",\"b\":\"more.safetensors\"}}";
+    (void)snprintf(t.name, sizeof t.name, "%s", name);
+    scratch_write(index, text, sizeof text - 1);
+    struct safetensors_writer *file = safetensors_create(more, &t, 1, NULL, NULL, &err);
+    assert_int_equal(safetensors_put(file, (const float[]){1, 2}, 2), 0);
+    assert_int_equal(safetensors_finish(file, &bytes, hash, &err), 0);
+    struct weights *w = weights_open(good, &err);
+    if ((w == NULL) != refused)
+        fail_msg("%s: %s", name, w ? "opened" : err.text);
+    if (refused)
+        assert_contains(err.text, name);
+    weights_close(w);
+    assert_int_equal(unlink(more), 0);
+    assert_int_equal(unlink(index), 0);
+    free(index);
+    free(more);
+}
+
+/* What would make another model of it is not passed over; what transformers passes over beside the model is. */
+static void test_tensors_to_spare(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *folder, *name;
+        bool refused;
+    } rows[] = {
+        {"good", "model.layers.1.self_attn.q_proj.bias", true},
+        {"good", "model.layers.0.a_first", true},
+        {"good", "model.layers.1.self_attn.q_norm.weight", true},
+        {"good", "model.norm.bias", true},
+        {"good", "lm_head.bias", true},
+        {"good", "model.layers.0.self_attn.rotary_emb.inv_freq", false},
+        {"good", "model.layers.2.self_attn.q_proj.weight", false},
+        {"good", "model.layers.10.self_attn.q_proj.bias", false},
+        {"good", "score.weight", false},
+        {"good", "x", false},
+        {"gpt2.hf0", "transformer.h.1.attn.bias", false},
+        {"gpt2.hf0", "transformer.h.1.attn.masked_bias", false},
+        {"gpt2.hf0", "transformer.h.1.ln_3.weight", true},
+        {"gpt2.hf0", "lm_head.weight", false}, /* tied: the table of embeddings is */
+        {"gpt2.hf0", "v_head.summary.bias", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *good = scratch_path(rows[i].folder);
+        open_with(good, rows[i].name, rows[i].refused);
+        free(good);
+    }
+}
+
+/* A list of that many layers would take all memory. */
+static void test_endless_models(void **state)
+{
+    (void)state;
+    struct err err = {""};
+    char *good = scratch_path("good");
+    assert_refused(
+        good, 100, "config.json",
+        "{\"model_type\":\"llama\",\"vocab_size\":256,\"max_position_embeddings\":16,\"hidden_size\":8,"
+        "\"intermediate_size\":12,\"num_hidden_layers\":2000000000,\"num_attention_heads\":2}",
+        "is said to have 2000000000 layers");
+    struct manifest_model m = {.layers = 70000, .experts = 0};
+    assert_int_equal(tensors_check_count(&m, 70000, &err), 0);
+    assert_int_equal(tensors_check_count(&m, 69999, &err), -1);
+    m = (struct manifest_model){.layers = (int64_t)1 << 40, .experts = (int64_t)1 << 40};
+    assert_int_equal(tensors_check_count(&m, 1000, &err), -1);
+    m = (struct manifest_model){.layers = 100, .experts = 8};
+    assert_int_equal(tensors_check_count(&m, 1, &err), 0);
+    free(good);
+}
+
 /* A job may use a part of the positions, and no more than there are; without a table of them, any number. */
 static void test_other_context(void **state)
 {
@@ -509,7 +587,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_rotary_rows),
         cmocka_unit_test(test_parts),          cmocka_unit_test(test_export_refuses),
-        cmocka_unit_test(test_folder_refuses), cmocka_unit_test(test_other_context),
+        cmocka_unit_test(test_folder_refuses), cmocka_unit_test(test_tensors_to_spare),
+        cmocka_unit_test(test_endless_models), cmocka_unit_test(test_other_context),
         cmocka_unit_test(test_directory),      cmocka_unit_test(test_outfolder),
         cmocka_unit_test(test_job_model)};
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
