@@ -15,11 +15,17 @@ struct reader {
     void (*bad)(void *arg, uint64_t offset, const struct err *why);
 };
 
+/* Bytes of the mark that some programs for Windows put before a file's first line. */
+static size_t mark_length(const char *text, size_t len)
+{
+    return len >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+}
+
 /* Calls the reader for each line of text[0..len), which lies at `offset` of its file. */
 static void read_lines(const char *text, size_t len, uint64_t offset, const char *field,
                        const struct reader *reader)
 {
-    for (size_t at = 0; at < len;) {
+    for (size_t at = offset == 0 ? mark_length(text, len) : 0; at < len;) {
         struct record record;
         struct err why = {""};
         const char *end = memchr(text + at, '\n', len - at);

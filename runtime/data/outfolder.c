@@ -36,6 +36,23 @@ static bool is_ours(const char *name)
     return false;
 }
 
+bool outfolder_made(const char *path)
+{
+    DIR *folder = opendir(path);
+    bool ours_only = folder != NULL, begun = false;
+    for (const struct dirent *entry; ours_only && (entry = readdir(folder)) != NULL;) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+            continue;
+        bool marker = strcmp(name, MARKER) == 0;
+        ours_only = marker || strcmp(name, INDEXFILE_NAME) == 0 || is_ours(name);
+        begun = begun || marker || fnmatch(ours[0], name, 0) == 0; /* tokenizer.json alone may be another's */
+    }
+    if (folder)
+        closedir(folder);
+    return ours_only && begun;
+}
+
 static int check_finished(const struct outfolder *f, struct err *err)
 {
     char *index = str_printf("%s/" INDEXFILE_NAME, f->path);

@@ -3,6 +3,8 @@
 #ifndef BELAY_RUNTIME_DATA_OUTFOLDER_H
 #define BELAY_RUNTIME_DATA_OUTFOLDER_H
 
+#include <stdbool.h>
+
 #include "common/err.h"
 
 struct outfolder;
@@ -13,5 +15,8 @@ struct outfolder *outfolder_take(const char *path, struct err *err);
 int outfolder_finish(struct outfolder *f, struct err *err);
 /* Lets go of it. Without outfolder_finish, what is in it counts as left by an interrupted run. */
 void outfolder_close(struct outfolder *f);
+
+/* Is the folder one that prepare has filled, or has begun to, and nobody else has put anything into? What is in it is no text. */
+bool outfolder_made(const char *path);
 
 #endif

@@ -45,7 +45,8 @@ int record_parse(const char *line, size_t len, const char *field, struct record 
     if (len > RECORD_LINE_MAX)
         return err_set(err, "is longer than %u MiB; is this JSONL, one object a line?",
                        RECORD_LINE_MAX >> 20);
-    out->owner = json_loadb(line, len, JSON_ALLOW_NUL, &why);
+    /* numbers are not looked at: one of more than 63 bits, a hash beside the text, say, may be anything */
+    out->owner = json_loadb(line, len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &why);
     if (!out->owner)
         return err_set(err, "is not JSON: %s (column %d)", why.text, why.column);
     int rc = json_is_object(out->owner) ? find_text(out, field, err) : err_set(err, "is not a JSON object");

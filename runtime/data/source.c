@@ -11,6 +11,7 @@
 
 #include "common/mem.h"
 #include "runtime/data/mapping.h"
+#include "runtime/data/outfolder.h"
 
 #define PIECE_BYTES (1u << 20)
 #define LOOK_BYTES  4096 /* of a file, to tell whether it is text */
@@ -114,7 +115,8 @@ static int by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* One entry of a folder. Links to files are followed, links to folders are not, so that there is no way round in a circle. */
+/* One entry of a folder. Links to files are followed, links to folders are not, so that there is no way round in a circle. Token files may lie
+ * beside their text: were what they came from read again with their tokenizer in it, the same command would not make the same twice. */
 static int add_entry(struct source *s, FTS *walk, FTSENT *entry, struct err *err)
 {
     struct stat st;
@@ -123,6 +125,10 @@ static int add_entry(struct source *s, FTS *walk, FTSENT *entry, struct err *err
         return 0;
     }
     switch (entry->fts_info) {
+    case FTS_D:
+        if (outfolder_made(entry->fts_path))
+            (void)fts_set(walk, entry, FTS_SKIP);
+        return 0;
     case FTS_F:
         return add_file(s, entry->fts_path, (uint64_t)entry->fts_statp->st_size, false, err);
     case FTS_SL:

@@ -103,6 +103,14 @@ is "a full disk: exit code" "$rc" 1
 like "a full disk: sentence" "$(cat full.err)" 'cannot write full/shard-00000.bin'
 ok "a full disk: no index" test ! -e full/index.json
 
+printf '\xef\xbb\xbf{"text":"a"}\r\n{"text":"b"}\r\n' >windows.jsonl
+ok "lines as Windows writes them" to windows.out belay-train prepare --out windows windows.jsonl
+like "are two documents" "$(cat windows.out)" '^2 documents in 1 file, 2 bytes of text: 2 tokens'
+mkdir beside && cp in/large.txt beside/
+ok "token files beside their text" to beside.out belay-train prepare --out beside/a --train-tokenizer 300 beside
+ok "are made once more" to beside.out belay-train prepare --out beside/b --train-tokenizer 300 beside
+ok "and are the same" same beside/a beside/b
+
 # ---- interrupted ----
 interrupt() { # one prepare, killed when its third shard is there; fails when it was faster than that
   rm -rf again

@@ -13,6 +13,7 @@ static const struct {
     {"{\"prompt\":\"p\",\"completion\":\"c\"}", NULL, "p", "c", NULL},
     {"{\"content\":\"x\",\"text\":\"t\"}", "content", NULL, "x", NULL},
     {"{\"text\":\"\\u00e9\\n\"}", NULL, NULL, "\xc3\xa9\n", NULL},
+    {"{\"hash\":18446744073709551615,\"text\":\"t\"}", NULL, NULL, "t", NULL},
     {"", NULL, NULL, NULL, NULL},
     {" \t\r", NULL, NULL, NULL, NULL},
     {"{\"text\":1}", NULL, NULL, NULL, "\"text\" that is no string"},

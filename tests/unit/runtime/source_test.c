@@ -57,6 +57,44 @@ static void a_folder_is_read_in_order(void **state)
     free(fifo);
 }
 
+/* Whole or begun; but not what somebody may have put there besides, nor a lone tokenizer or index. */
+static void token_files_are_no_text(void **state)
+{
+    (void)state;
+    static const char *const expected[] = {"beside/index/index.json", "beside/notes/notes.txt",
+                                           "beside/notes/tokenizer.json", "beside/text.txt",
+                                           "beside/tokenizer/tokenizer.json"};
+    static const char *const folders[] = {"beside",           "beside/whole", "beside/begun",
+                                          "beside/tokenizer", "beside/index", "beside/notes"};
+    static const char *const files[] = {"beside/text.txt",
+                                        "beside/whole/index.json",
+                                        "beside/whole/tokenizer.json",
+                                        "beside/whole/shard-00000.bin",
+                                        "beside/begun/unfinished",
+                                        "beside/begun/tokenizer.json",
+                                        "beside/begun/tokenizer.json.tmp.7",
+                                        "beside/tokenizer/tokenizer.json",
+                                        "beside/index/index.json",
+                                        "beside/notes/tokenizer.json",
+                                        "beside/notes/notes.txt"};
+    struct err err = {""};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        make_folder(folders[i]);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        save(files[i], "text");
+    char *path = scratch_path("beside"), *whole = scratch_path("beside/whole");
+    struct source *s = source_new();
+    assert_int_equal(source_add(s, path, &err), 0);
+    for (size_t i = 0; i < source_files(s) && i < 5; i++)
+        assert_string_equal(source_path(s, i) + strlen(scratch) + 1, expected[i]);
+    assert_int_equal(source_files(s), 5);
+    assert_int_equal(source_add(s, whole, &err), -1);
+    assert_contains(err.text, "holds no text files");
+    source_free(s);
+    free(whole);
+    free(path);
+}
+
 static void what_cannot_be_text_is_refused(void **state)
 {
     (void)state;
@@ -259,9 +297,13 @@ static void a_file_that_vanished_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_folder_is_read_in_order),    cmocka_unit_test(what_cannot_be_text_is_refused),
-        cmocka_unit_test(no_tokenizer_sees_a_cut),      cmocka_unit_test(text_is_cut_only_where_it_may_be),
-        cmocka_unit_test(each_place_is_judged),         cmocka_unit_test(lines_stay_whole),
+        cmocka_unit_test(a_folder_is_read_in_order),
+        cmocka_unit_test(token_files_are_no_text),
+        cmocka_unit_test(what_cannot_be_text_is_refused),
+        cmocka_unit_test(no_tokenizer_sees_a_cut),
+        cmocka_unit_test(text_is_cut_only_where_it_may_be),
+        cmocka_unit_test(each_place_is_judged),
+        cmocka_unit_test(lines_stay_whole),
         cmocka_unit_test(a_file_that_vanished_is_told),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
