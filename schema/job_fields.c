@@ -149,7 +149,7 @@ const struct job_field job_fields[] = {
     FIELD("train.optimizer.decay", INT, train.optimizer.decay, RANGE(0, STEPS_MAX), COMPUTED("steps / 10"),
           "steps of the last phase of wsd, in which the rate falls to min_lr"),
     FIELD("train.optimizer.weight_decay", REAL, train.optimizer.weight_decay, REALS(0, 10), DEFAULT("0.1"),
-          "decoupled weight decay; matrices only"),
+          "decoupled weight decay; of matrices and the embeddings only"),
     FIELD("train.optimizer.betas", BETAS, train.optimizer.beta1, ANY, DEFAULT("[0.9, 0.95]"),
           "decay of the two moments, each at least 0 and below 1"),
     FIELD("train.optimizer.eps", REAL, train.optimizer.eps, REALS(1e-30, 1), DEFAULT("1e-8"),
