@@ -107,9 +107,8 @@ static inline vec vec_larger(vec x, vec y)
 #if defined(__AVX512F__) && !defined(BELAY_REAL_DOUBLE)
     return (vec)_mm512_max_ps((__m512)x, (__m512)y);
 #else
-    for (size_t i = 0; i < VEC_LANES; i++)
-        y[i] = x[i] > y[i] ? x[i] : y[i];
-    return y;
+    __typeof__(x > y) larger = x > y; /* all bits of a lane, or none */
+    return (vec)((larger & (__typeof__(larger))x) | (~larger & (__typeof__(larger))y));
 #endif
 }
 
