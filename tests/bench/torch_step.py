@@ -36,6 +36,9 @@ class GPT2(nn.Module):
         self.wte, self.wpe = nn.Embedding(VOCAB, WIDTH), nn.Embedding(CONTEXT, WIDTH)
         self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
         self.norm = nn.LayerNorm(WIDTH)
+        for p in self.parameters():  # as GPT-2's; with PyTorch's own tables logits are so far apart that their gradients are denormal, and products slow
+            if p.dim() == 2:
+                nn.init.normal_(p, std=0.02)
 
     def forward(self, tokens, targets):
         t = tokens.shape[1]
