@@ -203,7 +203,7 @@ static int export(const struct options *o, const struct weights *w, struct err *
     char *name = base_name(o->out);
     const struct export_request request = {w, t, name, o->type, o->shard};
     bool file = strcmp(o->format, "gguf") == 0 && is_gguf_file(o->out);
-    int rc = t && export_check(&request, err) == 0 && weights_verify(w, err) == 0 ? 0 : -1;
+    int rc = t && export_check(&request, err) == 0 && weights_verify(w, 0, 1, err) == 0 ? 0 : -1;
     if (rc == 0)
         rc = file ? write_gguf_file(&request, o->out, &bytes, err) : write_folder(&request, o, &bytes, err);
     if (rc == 0)

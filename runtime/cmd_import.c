@@ -1,6 +1,7 @@
 /* cmd_import: see cmd_import.h. */
 #include "runtime/cmd_import.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,7 +29,8 @@ static int run(const char *from, const char *out)
     struct err err = {""};
     uint64_t bytes = 0;
     struct weights *w = weights_open(from, &err);
-    char *folder = w ? outfolder_begin(out, &err) : NULL;
+    bool good = w && weights_verify(w, 0, 1, &err) == 0; /* what is written gets a hash of its own */
+    char *folder = good ? outfolder_begin(out, &err) : NULL;
     int rc = folder && import_write(w, folder, &bytes, &err) == 0 ? outfolder_commit(folder, out, &err) : -1;
     if (rc == 0) {
         char *model = import_job_model(weights_model(w));

@@ -104,7 +104,7 @@ static int make_room(struct inference *in, enum kernel_type type, struct err *er
 static int load(const struct inference *in, const struct weights *weights, struct err *err)
 {
     size_t count;
-    if (weights_verify(weights, err) != 0)
+    if (weights_verify(weights, 0, 1, err) != 0)
         return -1;
     struct checkpoint_array *arrays = stored_parameters(in->store, &in->layout, &count);
     int rc = weights_load(weights, arrays, count, err);

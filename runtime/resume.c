@@ -223,7 +223,8 @@ static int begin(struct run *run)
     int code = weights ? 0 : EXIT_ERROR;
     if (code == 0 && weights_suit(weights, &run->state.model, &err) != 0)
         code = EXIT_NO_RETRY;
-    if (code == 0 && weights_load(weights, arrays, count, &err) != 0)
+    if (code == 0 && (weights_verify(weights, run->rank, run->size, &err) != 0 ||
+                      weights_load(weights, arrays, count, &err) != 0))
         code = EXIT_ERROR;
     if (code != 0)
         err_prefix(&err, "train.from");

@@ -154,10 +154,10 @@ struct tokenizer *weights_open_tokenizer(const struct weights *weights, const ch
     return NULL;
 }
 
-int weights_verify(const struct weights *weights, struct err *err)
+int weights_verify(const struct weights *weights, int part, int parts, struct err *err)
 {
     struct manifest_state state;
-    return weights->manifest ? checkpoint_verify(weights->path, 0, 1, &state, err) : 0;
+    return weights->manifest ? checkpoint_verify(weights->path, part, parts, &state, err) : 0;
 }
 
 int weights_suit(const struct weights *weights, const struct manifest_model *now, struct err *err)

@@ -28,8 +28,8 @@ char *weights_tokenizer(const struct weights *weights);
 /* Opens it, or the one called `name` when that is not NULL. NULL with a sentence, also when the model is known to have been trained with other tokens. */
 struct tokenizer *weights_open_tokenizer(const struct weights *weights, const char *name, struct err *err);
 
-/* Checks the hashes of a checkpoint; the other layout has none. 0, or -1 with a sentence. */
-int weights_verify(const struct weights *weights, struct err *err);
+/* Checks the hashes of files part, part+parts, … of a checkpoint (0, 1: of all); the other layout has none. 0, or -1 with a sentence. */
+int weights_verify(const struct weights *weights, int part, int parts, struct err *err);
 
 /* Can a run of model `now` start with them? The context may be another, of GPT-2 only a shorter one. 0, or -1 with a sentence. */
 int weights_suit(const struct weights *weights, const struct manifest_model *now, struct err *err);

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$SCRATCH" || exit 1
-plan 35
+plan 36
 cp -r "$root/tests/fixtures/checkpoint/format1-gpt2" old
 
 belay-train export old --out hf --tokenizer bytes >out 2>err
@@ -41,6 +41,8 @@ is "no such tokenizer" "$?$(grep -c /nowhere err)" 11
 printf x | dd of=old/rank-00001.safetensors bs=1 seek=8000 conv=notrunc 2>/dev/null
 belay-train export old --out new --tokenizer bytes >out 2>err
 is "a damaged checkpoint" "$?$(grep -c 'rank-00001.safetensors is damaged' err)" 11
+belay-train import old --out new >out 2>err
+is "nor imported, with a new hash" "$?$(grep -c 'rank-00001.safetensors is damaged' err)" 11
 is "leaves nothing" "$(ls -d new* 2>/dev/null)" ""
 belay-train export nothing --out new >out 2>err
 is "no checkpoint at all" "$?$(grep -c 'nothing is no checkpoint' err)" 11

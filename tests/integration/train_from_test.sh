@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A new run starts with the weights of a checkpoint or of a Hugging Face folder, on any mesh; what does not fit is refused.
 . "$(dirname "$0")/train_lib.sh"
-plan 15
+plan 17
 
 first_loss() { sed -n 2p "$1/metrics.csv" | cut -d, -f2; }
 near() { perl -e 'exit !(abs($ARGV[0] - $ARGV[1]) <= 1e-6 * abs $ARGV[1])' "$1" "$2"; }
@@ -19,6 +19,11 @@ ok "the mesh, too" near "$(first_loss hf4)" "$(first_loss hf1)"
 ok "below where the first run began" perl -e 'exit !($ARGV[0] < $ARGV[1] - 0.1)' "$(first_loss hf1)" "$(first_loss base)"
 belay-train other.yaml --set train.from=hf --set train.model.layers=3 >out 2>err
 like "another model is refused: 93" "$? $(cat err)" '^93 .*train.from: .*layers'
+cp -r base/step-00000024 damaged && printf xxxx | dd of=damaged/rank-00000.safetensors bs=1 seek=20000 conv=notrunc 2>/dev/null
+for n in 1 2; do
+  under "$n" belay-train other.yaml --set train.from=damaged --set "parallel.dp=$n" >out 2>err
+  like "damaged weights are refused, $n rank(s)" "$? $(cat err)" '^1 .*train.from: damaged/rank-00000.safetensors is damaged'
+done
 still+=(--set train.model.vocab=300)
 job_file wide; job_file same
 ok "token files with a tokenizer of their own" to out belay-train prepare --out words --train-tokenizer 300 corpus.txt
