@@ -37,8 +37,9 @@ static const char usage[] =
     "Exit codes: 0 finished, or stopped by SIGTERM after a checkpoint (75 within a job); 1 error; 2 bad "
     "usage or job file; 93 "
     "the job can never\n"
-    "work like this; 94 loss or gradient not finite; 95 superseded by a newer attempt. SIGUSR1 saves a "
-    "checkpoint now.\n"
+    "work like this; 94 ended by the guard, or loss or gradient not finite; 95 superseded by a newer "
+    "attempt.\n"
+    "SIGUSR1 saves a checkpoint now.\n"
     "\n"
     "Commands (belay-train COMMAND --help):\n";
 

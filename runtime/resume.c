@@ -265,7 +265,9 @@ int resume_back(struct run *run)
         printf("going back from step %" PRId64 " to the checkpoint of step %" PRId64
                ", and past the samples in between\n",
                run->state.step, run->saved);
-    run->state.samples += (uint64_t)run->spec->train.batch_global; /* the spike's own are not tried again */
+    /* The spike's own samples are not tried again; its tokens were computed like those of a skipped step. */
+    run->state.samples += (uint64_t)run->spec->train.batch_global;
+    run->state.tokens += (uint64_t)run_step_tokens(run);
     run->state.step = run->saved;
     return 0;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The guard in a real run: a NaN, or rubbish among the data, is skipped, gone back from, or ends the job, and metrics.csv tells it.
 . "$(dirname "$0")/train_lib.sh"
-plan 31
+plan 32
 
 column() { # column NAME OF STEP: of OF/metrics.csv
   perl -F, -slane 'if ($. == 1) { ($i) = grep { $F[$_] eq $name } 0 .. $#F } elsif ($F[0] == $step) { print $F[$i] }' -- -name="$1" -step="$3" "$2/metrics.csv"
@@ -36,6 +36,7 @@ like "rollback: said" "$(cat out)" 'going back from step 7 to the checkpoint of 
 ok "rollback: every step is there once" complete back 24
 is "rollback: none is marked" "$(skipped back)" ""
 is "rollback: samples of three more steps are used up" "$(samples back)" $((27 * 16))
+is "rollback: and the tokens of all that was computed are counted" "$(column tokens back 24)" $((27 * $(column tokens back 1)))
 ok "rollback: no loss is NaN" test -z "$(losses back | grep nan)"
 BELAY_FAULT=nan@8:rank=2 under 4 belay-train back4.yaml "${back[@]}" --set parallel.tp=2 --set parallel.dp=2 --set parallel.zero=2 >out 2>&1
 is "rollback: four ranks" $? 0
