@@ -16,6 +16,7 @@
 #include "runtime/convert/outfolder.h"
 #include "runtime/exits.h"
 #include "runtime/options.h"
+#include "runtime/signals.h"
 
 static const char usage[] =
     "usage: belay-train export CHECKPOINT --out PATH [--format hf|gguf] [--dtype f32|bf16|f16] [--tokenizer "
@@ -166,14 +167,14 @@ static char *base_name(const char *path)
 /* A file appears whole, too. */
 static int write_gguf_file(const struct export_request *r, const char *path, uint64_t *bytes, struct err *err)
 {
-    if (access(path, F_OK) == 0)
+    if (access(path, F_OK) == 0) /* as soon as it can be told; outfolder_commit_file makes sure */
         return err_set(err, "%s is already there; name another file", path);
     char *temporary = str_printf("%s.%d.tmp", path, (int)getpid());
     int rc = outfolder_above(path, err);
     if (rc == 0)
         rc = export_gguf(r, temporary, bytes, err);
-    if (rc == 0 && rename(temporary, path) != 0)
-        rc = err_sys(err, "cannot rename %s to %s", temporary, path);
+    if (rc == 0)
+        rc = outfolder_commit_file(temporary, path, err);
     free(temporary);
     return rc;
 }
@@ -204,6 +205,7 @@ static int export(const struct options *o, const struct weights *w, struct err *
     const struct export_request request = {w, t, name, o->type, o->shard};
     bool file = strcmp(o->format, "gguf") == 0 && is_gguf_file(o->out);
     int rc = t && export_check(&request, err) == 0 && weights_verify(w, 0, 1, err) == 0 ? 0 : -1;
+    signals_install(); /* from here on there is something to remove */
     if (rc == 0)
         rc = file ? write_gguf_file(&request, o->out, &bytes, err) : write_folder(&request, o, &bytes, err);
     if (rc == 0)
@@ -222,6 +224,8 @@ int cmd_export(int argc, char **argv)
     if (code >= 0)
         return code;
     struct weights *w = weights_open(o.from, &err);
+    if (w)
+        weights_stop_when(w, signals_stop);
     int rc = w ? export(&o, w, &err) : -1;
     if (rc != 0)
         log_error("%s", err.text);

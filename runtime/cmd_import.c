@@ -10,6 +10,7 @@
 #include "runtime/convert/outfolder.h"
 #include "runtime/exits.h"
 #include "runtime/options.h"
+#include "runtime/signals.h"
 
 static const char usage[] =
     "usage: belay-train import FOLDER --out CHECKPOINT\n"
@@ -29,7 +30,10 @@ static int run(const char *from, const char *out)
     struct err err = {""};
     uint64_t bytes = 0;
     struct weights *w = weights_open(from, &err);
+    if (w)
+        weights_stop_when(w, signals_stop);
     bool good = w && weights_verify(w, 0, 1, &err) == 0; /* what is written gets a hash of its own */
+    signals_install();                                   /* from here on there is something to remove */
     char *folder = good ? outfolder_begin(out, &err) : NULL;
     int rc = folder && import_write(w, folder, &bytes, &err) == 0 ? outfolder_commit(folder, out, &err) : -1;
     if (rc == 0) {

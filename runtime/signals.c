@@ -25,6 +25,11 @@ void signals_install(void)
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
+bool signals_stop(void)
+{
+    return stop_asked;
+}
+
 int signals_take(void)
 {
     int asked = stop_asked ? SIGNALS_STOP : 0;

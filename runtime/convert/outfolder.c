@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,10 @@ char *outfolder_begin(const char *path, struct err *err)
     char *copy = plain(path), *folder = str_printf("%s.%d.tmp", copy, (int)getpid());
     bool good = check_free(copy, err) == 0 && outfolder_above(path, err) == 0;
     if (good && mkdir(folder, 0755) != 0) {
-        err_sys(err, "cannot make the folder %s", folder);
+        if (errno == EEXIST)
+            err_set(err, "%s is there, which a run that was killed has left; remove it", folder);
+        else
+            err_sys(err, "cannot make the folder %s", folder);
         good = false;
     }
     free(copy);
@@ -78,6 +82,29 @@ int outfolder_commit(const char *folder, const char *path, struct err *err)
         rc = fs_sync_dir(above, err);
     free(above);
     free(copy);
+    return rc;
+}
+
+/* Not every file system can do it in one step. */
+static int rename_to_free(const char *file, const char *path)
+{
+    if (renameat2(AT_FDCWD, file, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
+        return 0;
+    return errno == EINVAL || errno == ENOSYS ? rename(file, path) : -1;
+}
+
+int outfolder_commit_file(const char *file, const char *path, struct err *err)
+{
+    char *above = parent(path);
+    int rc = 0;
+    if (rename_to_free(file, path) != 0) {
+        rc = errno == EEXIST ? err_set(err, "%s is already there; name another file", path)
+                             : err_sys(err, "cannot rename %s to %s", file, path);
+        (void)unlink(file); /* the sentence above is the one to tell */
+    }
+    if (rc == 0)
+        rc = fs_sync_dir(above, err);
+    free(above);
     return rc;
 }
 

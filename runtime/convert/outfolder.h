@@ -8,6 +8,8 @@
 char *outfolder_begin(const char *path, struct err *err);
 /* Gives it its name, durably. 0, or -1 with a sentence. */
 int outfolder_commit(const char *folder, const char *path, struct err *err);
+/* The same for a file; one that has the name by now is left alone, and what was to get it removed. */
+int outfolder_commit_file(const char *file, const char *path, struct err *err);
 /* Makes the folders above a path. 0, or -1 with a sentence. */
 int outfolder_above(const char *path, struct err *err);
 /* Removes what is not to be had. */

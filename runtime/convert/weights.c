@@ -17,6 +17,7 @@ struct weights {
     char *path;
     struct manifest *manifest; /* of a checkpoint, or NULL */
     struct hf_folder *folder;  /* of Hugging Face's layout, or NULL */
+    bool (*stop)(void);        /* or NULL */
 };
 
 static bool exists(const char *folder, const char *name)
@@ -171,9 +172,16 @@ int weights_suit(const struct weights *weights, const struct manifest_model *now
     return err_prefix(err, "the job cannot start from %s", weights->path);
 }
 
+void weights_stop_when(struct weights *weights, bool (*asked)(void))
+{
+    weights->stop = asked;
+}
+
 int weights_load(const struct weights *weights, const struct checkpoint_array *arrays, size_t count,
                  struct err *err)
 {
+    if (weights->stop && weights->stop())
+        return err_set(err, "stopped by a signal; nothing was made");
     if (weights->folder)
         return hf_folder_load(weights->folder, arrays, count, err);
     return checkpoint_load_from(weights->path, weights->manifest, arrays, count, err) == CHECKPOINT_OK ? 0

@@ -2,6 +2,7 @@
 #ifndef BELAY_RUNTIME_WEIGHTS_H
 #define BELAY_RUNTIME_WEIGHTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -33,6 +34,10 @@ int weights_verify(const struct weights *weights, int part, int parts, struct er
 
 /* Can a run of model `now` start with them? The context may be another, of GPT-2 only a shorter one. 0, or -1 with a sentence. */
 int weights_suit(const struct weights *weights, const struct manifest_model *now, struct err *err);
+
+/* From now on weights_load asks this first, and fails with a sentence when a stop was asked for: what is made of them may be large, and somebody
+ * has to remove it. */
+void weights_stop_when(struct weights *weights, bool (*asked)(void));
 
 /* Fills pieces of parameters (checkpoint_array); reads no others. position.weight may have fewer rows than there. 0, or -1 with a sentence. */
 int weights_load(const struct weights *weights, const struct checkpoint_array *arrays, size_t count,

@@ -2,7 +2,9 @@
  * fit are refused. */
 #include "scratch.h"
 
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "common/jsonx.h"
 #include "runtime/checkpoint/safetensors.h"
@@ -11,6 +13,7 @@
 #include "runtime/convert/import.h"
 #include "runtime/convert/mapping.h"
 #include "runtime/convert/outfolder.h"
+#include "runtime/signals.h"
 
 static const struct {
     const char *name;
@@ -547,6 +550,52 @@ static void test_directory(void **state)
     free(saved);
 }
 
+/* In a process of its own: a request to stop is never forgotten. */
+static void test_stopped(void **state)
+{
+    (void)state;
+    char *saved = str_printf("%s/llama.checkpoint", scratch), *folder = scratch_path("stopped");
+    struct err err = {""};
+    int status;
+    assert_int_equal(mkdir(folder, 0755), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        uint64_t bytes;
+        struct weights *w = open_weights(saved);
+        signals_install();
+        weights_stop_when(w, signals_stop);
+        (void)raise(SIGTERM);
+        _exit(import_write(w, folder, &bytes, &err) == -1 && strstr(err.text, "stopped by a signal") ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(rmdir(folder), 0); /* it is empty */
+    free(folder);
+    free(saved);
+}
+
+/* Two exports to one name may have begun before either was there. */
+static void test_taken_file(void **state)
+{
+    (void)state;
+    struct err err = {""};
+    char *path = scratch_path("taken.gguf"), *first = scratch_path("first.tmp"),
+         *second = scratch_path("second.tmp");
+    struct stat st;
+    scratch_write(first, "1", 1);
+    scratch_write(second, "22", 2);
+    assert_int_equal(outfolder_commit_file(first, path, &err), 0);
+    assert_int_equal(outfolder_commit_file(second, path, &err), -1);
+    assert_contains(err.text, "taken.gguf is already there; name another file");
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, 1);
+    assert_int_equal(access(second, F_OK), -1);
+    free(second);
+    free(first);
+    free(path);
+}
+
 static void test_outfolder(void **state)
 {
     (void)state;
@@ -589,7 +638,8 @@ int main(void)
         cmocka_unit_test(test_parts),          cmocka_unit_test(test_export_refuses),
         cmocka_unit_test(test_folder_refuses), cmocka_unit_test(test_tensors_to_spare),
         cmocka_unit_test(test_endless_models), cmocka_unit_test(test_other_context),
-        cmocka_unit_test(test_directory),      cmocka_unit_test(test_outfolder),
+        cmocka_unit_test(test_directory),      cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_taken_file),     cmocka_unit_test(test_outfolder),
         cmocka_unit_test(test_job_model)};
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
