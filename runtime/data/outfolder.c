@@ -102,14 +102,23 @@ static int lock(struct outfolder *f, struct err *err)
     return err_sys(err, "cannot lock %s", f->marker);
 }
 
+/* Who had the lock may have finished between the first look and the lock: what is there now is whole, and the marker only ours. */
+static int check_finished_since(const struct outfolder *f, struct err *err)
+{
+    if (check_finished(f, err) == 0)
+        return 0;
+    (void)unlink(f->marker); /* it is gone, or stays as a false alarm */
+    return -1;
+}
+
 static int take(struct outfolder *f, struct err *err)
 {
     struct stat st;
     if (fs_mkdirs(f->path, 0755, err) != 0)
         return -1;
     bool left = stat(f->marker, &st) == 0;
-    if (check_finished(f, err) != 0 || walk(f, left, false, err) != 0 ||
-        lock(f, err) != 0) /* nothing is touched before all of it is known */
+    if (check_finished(f, err) != 0 || walk(f, left, false, err) != 0 || lock(f, err) != 0 ||
+        check_finished_since(f, err) != 0) /* nothing is touched before all of it is known */
         return -1;
     return walk(f, left, true, err);
 }

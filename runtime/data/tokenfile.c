@@ -44,6 +44,12 @@ static int check_size(const struct token_layout *l, uint64_t size, bool masked, 
                    path, l->count, masked ? " and a mask" : "", room);
 }
 
+static int cut_header(size_t size, size_t whole, const char *path, struct err *err)
+{
+    return err_set(err, "%s is torn: its header ends after %zu of %zu bytes; make the file again", path, size,
+                   whole);
+}
+
 static int check_version(const struct header *h, size_t size, const char *path, struct err *err)
 {
     if (h->version != 1 && h->version != 2)
@@ -56,8 +62,7 @@ static int check_version(const struct header *h, size_t size, const char *path, 
                        "%s is a token file with %u bytes a token; only 2 and 4 can be: make the file again",
                        path, h->token_bytes);
     if (h->version == 2 && size < sizeof *h)
-        return err_set(err, "%s is torn: its header ends after %zu of %zu bytes; make the file again", path,
-                       size, sizeof *h);
+        return cut_header(size, sizeof *h, path, err);
     return 0;
 }
 
@@ -79,6 +84,8 @@ static int own_layout(const unsigned char *bytes, size_t size, const char *path,
                       struct err *err)
 {
     struct header h = {.count = 0};
+    if (size < HEADER_1)
+        return cut_header(size, sizeof h, path, err);
     memcpy(&h, bytes, size < sizeof h ? size : sizeof h);
     if (check_version(&h, size, path, err) != 0)
         return -1;
@@ -110,6 +117,8 @@ static int llmc_layout(const struct llmc *kind, const unsigned char *bytes, size
                        struct token_layout *out, struct err *err)
 {
     int32_t h[3];
+    if (size < LLMC_HEADER)
+        return cut_header(size, LLMC_HEADER, path, err);
     memcpy(h, bytes, sizeof h);
     if (h[1] != kind->version)
         return err_set(err,
@@ -138,9 +147,9 @@ int tokenfile_layout(const unsigned char *bytes, size_t size, const char *path, 
                      struct err *err)
 {
     int32_t first = 0;
-    if (size >= HEADER_1 && memcmp(bytes, magic, sizeof magic) == 0)
+    if (size >= sizeof magic && memcmp(bytes, magic, sizeof magic) == 0)
         return own_layout(bytes, size, path, out, err);
-    if (size >= LLMC_HEADER)
+    if (size >= sizeof first)
         memcpy(&first, bytes, sizeof first);
     for (size_t i = 0; i < sizeof llmc_kinds / sizeof *llmc_kinds; i++)
         if (first == llmc_kinds[i].magic)

@@ -325,6 +325,7 @@ static const struct patch patches[] = {
     {"half a token", OWN_2, 0, "B", 1, 1, "is torn"},
     {"cut short", OWN_2, 0, "B", 1, -1, "is torn"},
     {"cut in the header", OWN_2, 0, "B", 1, -(2 * COUNT + 20), "is torn"},
+    {"cut early in the header", OWN_2, 0, "B", 1, -(2 * COUNT + 44), "is torn"},
     {"a mask that is not there", OWN_2, 24, "\1", 1, 0, "and a mask"},
     {"a mask that is there", OWN_2, 24, "\1", 1, 3, NULL},
     {"an unknown flag", OWN_2, 24, "\2", 1, 0, "does not know"},
@@ -336,6 +337,7 @@ static const struct patch patches[] = {
     {"llm.c version", LLMC_GPT2, 4, "\2", 1, 0, "version 2"},
     {"llm.c more tokens", LLMC_GPT2, 8, "\x16", 1, 0, "is torn"},
     {"llm.c negative", LLMC_LLAMA3, 11, "\x80", 1, 0, "-2147483627 tokens"},
+    {"llm.c cut in the header", LLMC_GPT2, 0, "\x88", 1, -(2 * COUNT + 24), "is torn"},
     {"llm.c cut", LLMC_LLAMA3, 4, "\7", 1, -1, "is torn"},
     {"llm.c evaluation", LLMC_GPT2, 0, "\x8a", 1, 0, "evaluation set"},
 };

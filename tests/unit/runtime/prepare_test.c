@@ -1,7 +1,9 @@
 #include "data_fixture.h"
 
 #include <errno.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "runtime/data/corpus.h"
 #include "runtime/data/data.h"
@@ -154,6 +156,43 @@ static void two_cannot_fill_one_folder(void **state)
     first = outfolder_take(path, &err);
     assert_non_null(first);
     outfolder_close(first);
+    free(path);
+}
+
+static const char
+    *finishes; /* the folder that another run makes whole right before it can be locked, or NULL */
+
+/* Interposed. */
+int flock(int fd, int operation)
+{
+    if (finishes) {
+        char *marker = str_printf("%s/unfinished", finishes), *index = str_printf("%s/index.json", finishes);
+        finishes = NULL;
+        scratch_write(index, "{}", 2);
+        assert_int_equal(unlink(marker), 0);
+        free(index);
+        free(marker);
+    }
+    return (int)syscall(SYS_flock, fd, operation);
+}
+
+/* Shards of a run that has just finished are not what an interrupted one has left. */
+static void what_was_just_finished_stays(void **state)
+{
+    (void)state;
+    struct err err = {""};
+    char *path = scratch_path("just"), *marker = scratch_path("just/unfinished"),
+         *shard = scratch_path("just/shard-00000.bin");
+    assert_int_equal(mkdir(path, 0755), 0);
+    scratch_write(marker, "", 0);
+    scratch_write(shard, "x", 1);
+    finishes = path;
+    assert_null(outfolder_take(path, &err));
+    assert_contains(err.text, "already holds token files");
+    assert_int_equal(access(shard, F_OK), 0);
+    assert_int_equal(access(marker, F_OK), -1);
+    free(shard);
+    free(marker);
     free(path);
 }
 
@@ -345,6 +384,7 @@ int main(void)
         cmocka_unit_test(a_shard_that_is_not_whole_goes_away),
         cmocka_unit_test(only_empty_and_unfinished_folders_are_taken),
         cmocka_unit_test(two_cannot_fill_one_folder),
+        cmocka_unit_test(what_was_just_finished_stays),
         cmocka_unit_test(prompts_do_not_count),
         cmocka_unit_test(a_bad_line_is_named),
         cmocka_unit_test(no_piece_is_lost_to_a_slow_writer),
