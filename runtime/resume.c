@@ -122,6 +122,22 @@ static int choose_by_rule(struct run *run, const struct candidates *c, struct ma
     return EXIT_NO_RETRY;
 }
 
+/* Other files, other weights, or another part held out: the order of the samples depends on all of them. */
+static void compare_data(const struct manifest_state *now, const struct manifest_state *then)
+{
+    bool as_many = now->data_tokens == then->data_tokens;
+    if (as_many && now->data_fingerprint == then->data_fingerprint)
+        return;
+    char *how =
+        as_many ? str_dup("as many tokens, but others, or another train.data.holdout or other weights in mix")
+                : str_printf("%" PRIu64 " tokens now, %" PRIu64 " then", now->data_tokens, then->data_tokens);
+    log_warn(
+        "the training data is not what the checkpoint was trained on (%s): the order of the data changes, "
+        "and what is held out now may have been trained on before",
+        how);
+    free(how);
+}
+
 /* The run may differ from the one that wrote the checkpoint; say so where it changes the course. */
 static void compare_states(const struct manifest_state *now, const struct manifest_state *then)
 {
@@ -129,10 +145,7 @@ static void compare_states(const struct manifest_state *now, const struct manife
         log_warn("train.seed is %" PRIu64 ", the checkpoint was written with %" PRIu64
                  ": the order of the data changes",
                  now->seed, then->seed);
-    if (now->data_tokens != then->data_tokens || now->data_fingerprint != then->data_fingerprint)
-        log_warn("the training data is not what the checkpoint was trained on (%" PRIu64
-                 " tokens now, %" PRIu64 " then): the order of the data changes",
-                 now->data_tokens, then->data_tokens);
+    compare_data(now, then);
 }
 
 /* Heads, for one, cut the same matrices into other pieces: shapes cannot tell that it is another model. */

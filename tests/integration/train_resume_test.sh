@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A run that was killed, stopped or lost its newest checkpoint goes on as if nothing had happened, bit by bit.
 . "$(dirname "$0")/train_lib.sh"
-plan 23
+plan 26
 
 job_file straight
 ok "a run never interrupted" to out0 belay-train straight.yaml
@@ -63,3 +63,12 @@ is "goes on from an older checkpoint" "$?$(grep -o 'resuming from step [0-9]*' o
 like "says which one is damaged" "$(cat err12)" 'skipping checkpoint step 24: .*rank-00000.safetensors is damaged'
 like "and which one is incomplete" "$(cat err12)" 'skipping checkpoint step 20: .*No such file'
 is "the losses are the same" "$(losses damaged)" "$(losses straight)"
+
+# --- other data
+more=(--set train.steps=25)
+branch straight held 24
+ok "goes on with a part held out" to out13 belay-train held.yaml "${more[@]}" --set train.data.holdout=0.1
+like "and says that it may have been trained on" "$(cat out13)" 'not what the checkpoint was trained on \(as many tokens, but others, or another train.data.holdout .*held out now may have been trained on before'
+branch straight longer 24
+(cat corpus.txt && echo more) >longer.txt
+like "says that the corpus is longer" "$(belay-train longer.yaml "${more[@]}" --set train.data.path=longer.txt 2>&1)" '[(][0-9]+ tokens now, [0-9]+ then[)]: the order of the data changes'
