@@ -260,8 +260,22 @@ static int check_surplus(const struct hf_folder *f, const bool *used, struct err
     return 0;
 }
 
+/* Nobody knows which of two is meant; entries are in the order of their names. */
+static int check_once(const struct hf_folder *f, struct err *err)
+{
+    for (size_t i = 1; i < f->count; i++) {
+        const struct entry *a = &f->entries[i - 1], *b = &f->entries[i];
+        if (strcmp(a->tensor.name, b->tensor.name) == 0)
+            return err_set(err, "%s has the tensor %s twice, in %s and in %s; take one out of its index",
+                           f->path, a->tensor.name, a->file, b->file);
+    }
+    return 0;
+}
+
 static int check_tensors(const struct hf_folder *f, struct err *err)
 {
+    if (check_once(f, err) != 0)
+        return -1;
     if (tensors_check_count(&f->model, f->count, err) != 0)
         return err_prefix(err, "%s", f->path);
     bool *used = mem_zero(f->count, sizeof *used);

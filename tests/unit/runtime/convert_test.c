@@ -420,7 +420,7 @@ static void open_with(const char *good, const char *name, bool refused)
     char hash[DIGEST_SIZE], *more = str_printf("%s/more.safetensors", good),
                             *index = str_printf("%s/model.safetensors.index.json", good);
     static const char text[] = "{\"weight_map\":{\"a\":\"model.safetensors\",\"b\":\"more.safetensors\"}}";
-    (void)snprintf(t.name, sizeof t.name, "%s", name);
+    (void)snprintf(t.name, sizeof t.name, "%.*s", (int)strcspn(name, " "), name);
     scratch_write(index, text, sizeof text - 1);
     struct safetensors_writer *file = safetensors_create(more, &t, 1, NULL, NULL, &err);
     assert_int_equal(safetensors_put(file, (const float[]){1, 2}, 2), 0);
@@ -449,6 +449,7 @@ static void test_tensors_to_spare(void **state)
         {"good", "model.layers.0.a_first", true},
         {"good", "model.layers.1.self_attn.q_norm.weight", true},
         {"good", "model.norm.bias", true},
+        {"good", "model.norm.weight twice", true},
         {"good", "lm_head.bias", true},
         {"good", "model.layers.0.self_attn.rotary_emb.inv_freq", false},
         {"good", "model.layers.2.self_attn.q_proj.weight", false},
