@@ -35,13 +35,21 @@ static int check_batch(const struct job_spec *s, struct err *err)
     return 0;
 }
 
-/* dp is what can be chosen freely, but only where the other axes leave a whole number of it. */
+/* dp is what can be chosen freely, but only where the other axes leave a whole number of it, and experts and batch can be divided by that. 0:
+ * there is none. (Whether micro divides as well, the job file's check says: without one of its own it follows dp.) */
+static int64_t fitting_dp(const struct job_spec *s, int world)
+{
+    int64_t others = s->tp * s->pp * s->cp, dp = world / others;
+    bool fits = world % others == 0 && dp * s->cp % s->ep == 0 && s->train.batch_global % dp == 0;
+    return fits ? dp : 0;
+}
+
 static void wrong_ranks(const struct job_spec *s, int64_t ranks, int world, struct err *err)
 {
-    int64_t others = s->tp * s->pp * s->cp;
+    int64_t dp = fitting_dp(s, world);
     char other_dp[64] = "";
-    if (world % others == 0)
-        snprintf(other_dp, sizeof other_dp, ", or --set parallel.dp=%" PRId64, world / others);
+    if (dp > 0)
+        snprintf(other_dp, sizeof other_dp, ", or --set parallel.dp=%" PRId64, dp);
     err_set(err,
             "the job wants %" PRId64 " ranks (tp %" PRId64 " x pp %" PRId64 " x cp %" PRId64 " x dp %" PRId64
             ") but %d started; use mpirun -n %" PRId64 "%s",

@@ -40,6 +40,14 @@ static void test_features(void **state)
     REFUSED(s.dp = 1LL << 60, "train.batch.global");
 }
 
+static void assert_no_dp(const struct job_spec *s, int world, const char *says)
+{
+    struct err err = {""};
+    assert_int_equal(config_check(s, world, &err), 2);
+    assert_contains(err.text, says);
+    assert_null(strstr(err.text, "parallel.dp"));
+}
+
 static void test_world(void **state)
 {
     (void)state;
@@ -48,10 +56,13 @@ static void test_world(void **state)
     assert_answer(&s, 4, 2, "mpirun -n 2, or --set parallel.dp=4");
     s.tp = 2;
     assert_answer(&s, 2, 2, "mpirun -n 4, or --set parallel.dp=1");
-    struct err err = {""};
-    assert_int_equal(config_check(&s, 3, &err), 2);
-    assert_contains(err.text, "mpirun -n 4");
-    assert_null(strstr(err.text, "parallel.dp")); /* no dp makes it 3 ranks */
+    assert_no_dp(&s, 3, "mpirun -n 4"); /* no dp makes it 3 ranks */
+    s.tp = 1;
+    assert_no_dp(&s, 3, "mpirun -n 2"); /* 3 does not divide the batch */
+    s.ep = 2;
+    assert_no_dp(&s, 1, "mpirun -n 2"); /* experts need two ranks */
+    assert_answer(&s, 4, 2, "mpirun -n 2, or --set parallel.dp=4");
+    s.ep = 1;
     s.tp = s.pp = s.cp = 2;
     assert_answer(&s, 16, 0, "");
     assert_answer(&s, 2, 2, "wants 16 ranks");
