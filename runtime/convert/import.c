@@ -2,10 +2,13 @@
 #include "runtime/convert/import.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "common/mem.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/convert/bands.h"
@@ -14,9 +17,17 @@
 
 #define FILE_NAME "rank-00000.safetensors"
 
+struct output {
+    struct safetensors_writer *file;
+    bool finite; /* all numbers so far */
+};
+
 static int put(void *to, const float *x, size_t n)
 {
-    return safetensors_put(to, x, n);
+    struct output *out = to;
+    for (size_t i = 0; i < n; i++)
+        out->finite = out->finite && isfinite(x[i]);
+    return safetensors_put(out->file, x, n);
 }
 
 static void declare(const struct tensor_list *list, struct safetensors_tensor *out)
@@ -30,13 +41,22 @@ static void declare(const struct tensor_list *list, struct safetensors_tensor *o
     }
 }
 
-static int stream_all(const struct weights *w, const struct tensor_list *list, const struct bands_sink *sink,
+/* Numbers that are none are copied like others, and told: a job that begins with them would look for the fault in itself. */
+static int stream_all(const struct weights *w, const struct tensor_list *list, struct output *out,
                       struct err *err)
 {
+    const struct bands_sink sink = {put, out};
+    bool told = false;
     for (size_t i = 0; i < list->count; i++) {
         struct mapping_tensor whole = {.first = &list->items[i], .parts = 1};
-        if (bands_put(w, &whole, sink, err) != 0)
+        if (bands_put(w, &whole, &sink, err) != 0)
             return -1;
+        if (!out->finite && !told)
+            log_warn("%s: %s, and others perhaps, holds numbers that are not finite, with which nothing can "
+                     "be computed; "
+                     "they may come from a run that diverged",
+                     weights_path(w), list->items[i].name);
+        told = !out->finite;
     }
     return 0;
 }
@@ -47,9 +67,9 @@ static int write_tensors(const struct weights *w, const struct tensor_list *list
     char *path = str_printf("%s/" FILE_NAME, folder);
     struct safetensors_tensor *tensors = mem_zero(list->count, sizeof *tensors);
     declare(list, tensors);
-    struct bands_sink sink = {put, safetensors_create(path, tensors, list->count, NULL, NULL, err)};
-    int rc = sink.to ? stream_all(w, list, &sink, err) : -1;
-    if (sink.to && safetensors_finish(sink.to, &file->bytes, file->hash, err->text[0] ? NULL : err) != 0)
+    struct output out = {safetensors_create(path, tensors, list->count, NULL, NULL, err), true};
+    int rc = out.file ? stream_all(w, list, &out, err) : -1;
+    if (out.file && safetensors_finish(out.file, &file->bytes, file->hash, err->text[0] ? NULL : err) != 0)
         rc = -1;
     (void)snprintf(file->name, sizeof file->name, FILE_NAME); /* fits */
     free(tensors);

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$SCRATCH" || exit 1
-plan 36
+plan 38
 cp -r "$root/tests/fixtures/checkpoint/format1-gpt2" old
 
 belay-train export old --out hf --tokenizer bytes >out 2>err
@@ -56,6 +56,11 @@ belay-train export hf --out new --format onnx >out 2>err
 is "unknown format" "$?$(grep -c 'onnx is neither hf nor gguf' err)" 21
 belay-train export hf --out new.gguf --format hf >out 2>err
 is "a folder under the name of a file" "$?$(grep -c 'hf makes a folder, and --out names a GGUF file; leave --format out' err)$(ls -d new.gguf 2>/dev/null)" 21
+cp -r hf nan && printf '\0\0\300\177' | dd of=nan/model.safetensors bs=1 seek=$(($(stat -c %s nan/model.safetensors) - 4)) conv=notrunc 2>/dev/null
+belay-train import hf --out finite >out 2>err
+is "numbers are imported without a word" "$?$(cat err)" 0
+belay-train import nan --out others >out 2>err
+is "those that are none with one" "$?$(grep -c 'warn: nan: .*, and others perhaps, holds numbers that are not finite' err)" 01
 belay-train import ck/of/it --out moved >out 2>err
 is "a checkpoint is imported, too" "$?$(ls moved | grep -c .)" 03
 is "with the same numbers" "$(md5sum <moved/rank-00000.safetensors)" "$(md5sum <ck/of/it/rank-00000.safetensors)"
