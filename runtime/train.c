@@ -56,6 +56,19 @@ static int join_mesh(struct run *run, struct err *err)
     return mesh_open(&run->mesh, run->comm, &sizes, false, err) != 0 ? EXIT_BAD_CONFIG : 0;
 }
 
+/* Files of nanoGPT, llm.c and Megatron-LM do not say what their tokens are, and `bytes` is only the field's default. */
+static void doubt_tokenizer(const struct run *run)
+{
+    const struct job_train *t = &run->spec->train;
+    if (run->rank == 0 && data_tokenizer(run->data) == 0 && t->model.vocab > 256 && t->tokenizer &&
+        strcmp(t->tokenizer, "bytes") == 0)
+        log_warn(
+            "the token files do not say which tokenizer made them, and train.data.tokenizer is bytes, of 256 "
+            "tokens: training is the same, but generate, eval and export will take the model's %" PRId64
+            " tokens for bytes; name the tokenizer, here or later by their --tokenizer",
+            t->model.vocab);
+}
+
 static int open_parts(struct run *run, struct err *err)
 {
     const struct job_train *t = &run->spec->train;
@@ -75,6 +88,7 @@ static int open_parts(struct run *run, struct err *err)
     run->state.data_tokens = data_tokens(run->data);
     run->state.data_fingerprint = data_fingerprint(run->data);
     run->state.model.tokenizer_fingerprint = data_tokenizer(run->data);
+    doubt_tokenizer(run);
     return 0;
 }
 

@@ -63,7 +63,7 @@ cases=(
   "a guard without patience|$model|dp: 1|$batch|guard: {patience: 0}|7:21|train.guard.patience: must be a whole number from 1"
   "more warm-up than steps|$model|dp: 1|$batch|optimizer: {warmup: 3}|7:23|train.optimizer.warmup: 3 is more than the 2 steps"
 )
-plan $((2 * ${#cases[@]} + 5))
+plan $((2 * ${#cases[@]} + 8))
 
 refuses() { # refuses PLACE SENTENCE COMMAND...
   local place=$1 sentence=$2 rc; shift 2
@@ -85,3 +85,11 @@ ok "and runs" to out belay-train bad.yaml
 belay-train genrate --checkpoint ckpt >out 2>err
 is "a command with a typo: exit code" $? 2
 like "and the command that is meant" "$(cat err)" 'there is neither a command nor a job file "genrate": did you mean belay-train generate'
+
+# --- token files that do not say their tokenizer, as nanoGPT's
+job_file bare
+head -c 8000 corpus.txt | perl -0777 -ne 'print pack("v*", unpack("C*"))' >bare.bin
+bare=(--set train.data.path=bare.bin --set train.steps=1 --set train.optimizer.warmup=0 --set checkpoint.resume=never)
+ok "tokens of a larger vocabulary run" to out belay-train bare.yaml "${bare[@]}" --set train.model.vocab=300
+like "and bytes are doubted, which nobody named" "$(cat out)" 'do not say which tokenizer made them, and train.data.tokenizer is bytes'
+is "of 256 tokens they are not" "$(belay-train bare.yaml "${bare[@]}" 2>&1 | grep -oE 'which tokenizer|step +1/1')" "$(grep -o 'step  *1/1' out)"
