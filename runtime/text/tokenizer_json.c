@@ -105,6 +105,8 @@ static int put_added(struct tokenizer *t, const json_t *list, const json_t *voca
 {
     size_t i;
     json_t *added;
+    if (list && !json_is_null(list) && !json_is_array(list))
+        return err_set(err, "its added_tokens are no list");
     json_array_foreach((json_t *)list, i, added)
     {
         int64_t id = -1;

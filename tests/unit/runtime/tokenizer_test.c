@@ -425,6 +425,7 @@ static const struct refusal {
     {"added_tokens/0/content", "\"he\"", "has another id in the vocabulary"},
     {"added_tokens/0/content", "\"\"", "has 0 bytes"},
     {"added_tokens/0", "{}", "added_tokens"},
+    {"added_tokens", "{}", "added_tokens are no list"},
 };
 
 static void set_at(json_t *at, const char *path, json_t *value)
