@@ -217,6 +217,10 @@ static void add_gpt2(json_t *c, const struct manifest_model *m)
     jsonx_set_str(c, "activation_function", "gelu_new");
     jsonx_set_real(c, "layer_norm_epsilon", m->norm_eps);
     jsonx_set_real(c, "initializer_range", 0.02);
+    /* said, because transformers would train on with 0.1 */
+    jsonx_set_real(c, "embd_pdrop", 0);
+    jsonx_set_real(c, "resid_pdrop", 0);
+    jsonx_set_real(c, "attn_pdrop", 0);
 }
 
 static void add_llama(json_t *c, const struct manifest_model *m)

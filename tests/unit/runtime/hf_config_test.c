@@ -130,6 +130,10 @@ static void test_make(void **state)
         assert_string_equal(jsonx_str_or(config, "torch_dtype", ""), "bfloat16");
         assert_int_equal(jsonx_int_or(config, "bos_token_id", -1), 5);
         assert_true(json_is_null(json_object_get(config, "eos_token_id")));
+        if (strcmp(m.arch, "gpt2") == 0) /* else transformers drops 0.1 when it trains on */
+            assert_true(jsonx_real_or(config, "embd_pdrop", 1) == 0 &&
+                        jsonx_real_or(config, "resid_pdrop", 1) == 0 &&
+                        jsonx_real_or(config, "attn_pdrop", 1) == 0);
         json_decref(config);
     }
 }
