@@ -66,6 +66,8 @@ static void tell_of_paths(const char *file, const struct job_train *t)
     for (size_t i = 0; i < t->n_corpora; i++)
         if (corpus_missing(t->corpora[i].path))
             tell_missing(file, field, t->corpora[i].path);
+    if (t->eval_path && corpus_missing(t->eval_path))
+        tell_missing(file, "train.eval.path", t->eval_path);
     if (strcmp(t->tokenizer, "bytes") != 0 && missing(t->tokenizer))
         tell_missing(file, "train.data.tokenizer", t->tokenizer);
     if (t->from && missing(t->from))

@@ -169,7 +169,9 @@ static int open_held(struct evalset *set, struct err *err)
     set->windows = data_held(set->data);
     return set->windows > 0
                ? 0
-               : err_set(err, "the job holds no sequences out (train.data.holdout); give --data PATH");
+               : err_set(err,
+                         "the job has nothing to evaluate on (train.eval.path, train.data.holdout); give "
+                         "--data PATH");
 }
 
 /* ---- both ---- */

@@ -192,6 +192,7 @@ void job_spec_free(struct job_spec *spec)
     free(spec->train.from);
     free(spec->stages);
     free(spec->train.tokenizer);
+    free(spec->train.eval_path);
     free(spec->checkpoint.directory);
     free(spec->notify_url);
     free(spec);

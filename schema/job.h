@@ -68,6 +68,7 @@ struct job_train {
     uint64_t seed;
     enum job_recompute recompute;
     int64_t eval_every, eval_sequences; /* steps between evaluations, 0 = never; sequences of one */
+    char *eval_path;                    /* corpus of the evaluations, as data_path; NULL = what is held out */
     enum job_guard guard_action;        /* on a spike of the loss */
     double guard_factor;
     int64_t guard_window, guard_patience; /* steps; spikes within them before the action becomes stop */

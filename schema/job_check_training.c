@@ -84,13 +84,18 @@ static void fill_corpora(struct job_reader *r)
 static void check_eval(struct job_reader *r)
 {
     const struct job_train *t = &r->spec->train;
-    if (t->eval_every > 0 && t->holdout == 0 &&
-        SOUND(r, "train.eval.every", "train.data.holdout", "train.data"))
-        COMPLAIN(
-            r, "train.eval.every",
-            "every %" PRId64
-            " steps, but no sequences are held out; add train.data.holdout, such as 0.01, or use every: 0",
-            t->eval_every);
+    if (t->eval_path && t->holdout > 0 && SOUND(r, "train.eval.path", "train.data.holdout"))
+        COMPLAIN(r, "train.eval.path",
+                 "is there, and train.data.holdout %g keeps a part of the training data for the same; leave "
+                 "one of them away",
+                 t->holdout);
+    if (t->eval_every > 0 && t->holdout == 0 && !t->eval_path &&
+        SOUND(r, "train.eval.every", "train.eval.path", "train.data.holdout", "train.data"))
+        COMPLAIN(r, "train.eval.every",
+                 "every %" PRId64
+                 " steps, but there is nothing to evaluate on; add train.data.holdout, such as 0.01, or "
+                 "train.eval.path, or use every: 0",
+                 t->eval_every);
 }
 
 void job_check_training(struct job_reader *r)

@@ -103,7 +103,7 @@ static int check_split(const struct names *names, const char *path, struct err *
         return err_set(
             err,
             "%s holds token files for training and for evaluation (%s, %s); name the ones that are meant, "
-            "e.g. %s/*train*.bin",
+            "e.g. %s/*train*.bin for train.data.path and the others for train.eval.path",
             path, train, val, path);
     return 0;
 }

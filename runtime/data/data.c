@@ -1,4 +1,5 @@
-/* data: see data.h. Of a corpus' sequences, the first `train` are trained on and the `held` after them are held out. */
+/* data: see data.h. Of a corpus' sequences, the first `train` are trained on and the `held` after them are held out. A corpus for evaluation
+ * alone comes behind those of the training, all of it held out. */
 #include "runtime/data/data.h"
 
 #include <inttypes.h>
@@ -20,7 +21,8 @@ struct data {
     struct corpus **corpora;
     uint64_t *train, *held; /* sequences of each corpus */
     uint64_t *units;        /* their weights */
-    size_t n;
+    size_t n;               /* corpora, that of train.eval.path, too */
+    size_t learnt;          /* those of train.data: the first ones */
     uint64_t all_train, all_held, unused, tokens;
     int64_t vocab;
     size_t context;
@@ -77,15 +79,25 @@ static int check_tokenizer(const struct corpus *c, const struct job_train *train
         corpus_path(c), train->tokenizer, corpus_path(c));
 }
 
+/* Sequences of a corpus, into *out. */
+static int count_sequences(const struct data *d, size_t i, uint64_t *out, struct err *err)
+{
+    uint64_t tokens = corpus_tokens(d->corpora[i]);
+    *out = tokens == 0 ? 0 : (tokens - 1) / d->context;
+    if (*out > 0)
+        return 0;
+    return err_set(err,
+                   "the training data %s has %" PRIu64 " tokens, fewer than one sequence of %zu+1 "
+                   "(train.model.context); give more text or a shorter context",
+                   corpus_path(d->corpora[i]), tokens, d->context);
+}
+
 static int split(struct data *d, size_t i, double holdout, struct err *err)
 {
-    uint64_t tokens = corpus_tokens(d->corpora[i]), all = tokens == 0 ? 0 : (tokens - 1) / d->context;
+    uint64_t tokens = corpus_tokens(d->corpora[i]), all;
     const char *path = corpus_path(d->corpora[i]);
-    if (all == 0)
-        return err_set(err,
-                       "the training data %s has %" PRIu64 " tokens, fewer than one sequence of %zu+1 "
-                       "(train.model.context); give more text or a shorter context",
-                       path, tokens, d->context);
+    if (count_sequences(d, i, &all, err) != 0)
+        return -1;
     uint64_t held = holdout > 0 ? (uint64_t)llround(holdout * (double)all) : 0;
     if (holdout > 0 && all == 1)
         return err_set(
@@ -104,29 +116,51 @@ static int split(struct data *d, size_t i, double holdout, struct err *err)
     return 0;
 }
 
+/* One more corpus, whose tokens are the job's. */
+static int add_corpus(struct data *d, const char *field, const char *path, const struct job_train *train,
+                      struct err *err)
+{
+    struct corpus *c = corpus_open(path, err);
+    if (!c)
+        return cannot_open(field, path, err);
+    d->corpora[d->n++] = c;
+    return check_tokens(c, train, err) != 0 || check_tokenizer(c, train, err) != 0 ? -1 : 0;
+}
+
+/* What is not learned from: all of it is held out. */
+static int open_eval(struct data *d, const struct job_train *train, struct err *err)
+{
+    size_t i = d->n;
+    if (!train->eval_path)
+        return 0;
+    if (add_corpus(d, "train.eval.path", train->eval_path, train, err) != 0 ||
+        count_sequences(d, i, &d->held[i], err) != 0)
+        return -1;
+    d->all_held += d->held[i];
+    return 0;
+}
+
 static int open_corpora(struct data *d, const struct job_train *train, struct err *err)
 {
     double *weights = mem_zero(train->n_corpora, sizeof *weights);
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < train->n_corpora; i++, d->n++) {
+    for (size_t i = 0; rc == 0 && i < train->n_corpora; i++) {
         weights[i] = train->corpora[i].weight;
-        d->corpora[i] = corpus_open(train->corpora[i].path, err);
-        if (!d->corpora[i])
-            rc = cannot_open("train.data", train->corpora[i].path, err);
-        else if (check_tokens(d->corpora[i], train, err) != 0 ||
-                 check_tokenizer(d->corpora[i], train, err) != 0 || split(d, i, train->holdout, err) != 0)
-            rc = -1;
+        rc = add_corpus(d, "train.data", train->corpora[i].path, train, err);
+        if (rc == 0)
+            rc = split(d, i, train->holdout, err);
     }
+    d->learnt = d->n;
     if (rc == 0)
-        order_units(weights, d->n, d->units);
+        order_units(weights, d->learnt, d->units);
     free(weights);
-    return rc;
+    return rc == 0 ? open_eval(d, train, err) : -1;
 }
 
 struct data *data_open(const struct job_train *train, struct err *err)
 {
     struct data *d = mem_zero(1, sizeof *d);
-    size_t n = train->n_corpora;
+    size_t n = train->n_corpora + (train->eval_path != NULL);
     d->vocab = train->model.vocab;
     d->context = (size_t)train->model.context;
     d->corpora = mem_zero(n, sizeof(struct corpus *));
@@ -176,8 +210,8 @@ uint64_t data_unused(const struct data *data)
 
 uint64_t data_fingerprint(const struct data *data)
 {
-    uint64_t hash = data->n;
-    for (size_t i = 0; i < data->n; i++) {
+    uint64_t hash = data->learnt;
+    for (size_t i = 0; i < data->learnt; i++) {
         uint64_t of_corpus[] = {corpus_fingerprint(data->corpora[i]), data->units[i], data->held[i]};
         hash = XXH3_64bits_withSeed(of_corpus, sizeof of_corpus, hash);
     }
@@ -194,8 +228,12 @@ uint64_t data_tokenizer(const struct data *data)
 
 char *data_describe(const struct data *data)
 {
-    char *what = data->n == 1 ? str_dup(corpus_path(data->corpora[0])) : str_printf("%zu corpora", data->n);
-    char *held = data->all_held > 0 ? str_printf(", %" PRIu64 " held out", data->all_held) : str_dup("");
+    char *what =
+        data->learnt == 1 ? str_dup(corpus_path(data->corpora[0])) : str_printf("%zu corpora", data->learnt);
+    char *held = data->n > data->learnt ? str_printf(", evaluated on %" PRIu64 " of %s", data->all_held,
+                                                     corpus_path(data->corpora[data->learnt]))
+                 : data->all_held > 0   ? str_printf(", %" PRIu64 " held out", data->all_held)
+                                        : str_dup("");
     char *unused =
         data->unused > 0 ? str_printf(", %" PRIu64 " tokens at the end unused", data->unused) : str_dup("");
     char *line = str_printf("%s, %" PRIu64 " tokens, %" PRIu64 " sequences%s%s", what, data->tokens,
@@ -210,7 +248,7 @@ char *data_describe(const struct data *data)
 
 struct data_place data_place(const struct data *data, uint64_t seed, uint64_t sample)
 {
-    struct order_place place = order_mix(data->units, data->n, sample);
+    struct order_place place = order_mix(data->units, data->learnt, sample);
     uint64_t n = data->train[place.corpus];
     return (struct data_place){.corpus = place.corpus,
                                .epoch = place.index / n,

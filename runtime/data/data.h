@@ -18,7 +18,8 @@
 
 struct data;
 
-/* Opens what train.data says for a run: corpora (corpus.h) with their weights, and the part held out. NULL with a sentence: a corpus cannot
+/* Opens what train.data says for a run: corpora (corpus.h) with their weights, and the part held out, which is the corpus of train.eval.path
+ * where there is one. NULL with a sentence: a corpus cannot
  * be read, is shorter than one sequence, has nothing to hold out, or its vocabulary or tokenizer is not the job's. */
 struct data *data_open(const struct job_train *train, struct err *err);
 void data_close(struct data *data);

@@ -13,14 +13,15 @@ refuse() {
 eval_of() { local key=$1; shift; belay-train eval --json "$@" 2>eval.err | json "$key" || { diag "$(cat eval.err)" >&2; return 1; }; }
 # close_to A B LIMIT
 close_to() { perl -e 'my ($a, $b, $l) = @ARGV; print "# $a and $b\n"; exit !(abs($a - $b) <= $l)' -- "$@"; }
+# held_of FOLDER: the last held-out loss of a run
+held_of() { perl -F, -lane 'if ($. == 1) { $F[$_] eq "held_loss" and $c = $_ for 0 .. $#F } else { $v = $F[$c] if length $F[$c] } END { print $v }' "$1/metrics.csv"; }
 
 # ---- against the run's own evaluation ----
 for kind in gpt2 llama; do
   job_file $kind $kind
   sed -i "s/tokenizer: bytes/tokenizer: bytes, holdout: 0.1/; s/^  seed: 11/  seed: 11\n  eval: {every: 24, sequences: 37}/" $kind.yaml
   ok "$kind trains" to out.$kind belay-train $kind.yaml
-  own=$(perl -F, -lane 'if ($. == 1) { $F[$_] eq "held_loss" and $c = $_ for 0 .. $#F } else { $v = $F[$c] if length $F[$c] } END { print $v }' $kind/metrics.csv)
-  ok "$kind: the held-out loss of the run" close_to "$own" "$(eval_of .loss --checkpoint $kind --job $kind.yaml --sequences 37)" 1e-5
+  ok "$kind: the held-out loss of the run" close_to "$(held_of $kind)" "$(eval_of .loss --checkpoint $kind --job $kind.yaml --sequences 37)" 1e-5
 done
 ok "bf16 is near" close_to "$(eval_of .loss --checkpoint llama --job llama.yaml)" "$(eval_of .loss --checkpoint llama --job llama.yaml --precision bf16)" 0.02
 
@@ -41,6 +42,16 @@ is "also with windows that overlap" "$(eval_of .tokens --checkpoint llama --data
 ok "what has more before it is predicted better" perl -e 'exit !($ARGV[0] > $ARGV[1])' "$(eval_of .loss --checkpoint llama --data some.txt)" "$(eval_of .loss --checkpoint llama --data some.txt --stride 4)"
 is "the first windows" "$(eval_of .windows --checkpoint llama --data some.txt --sequences 7)" 7
 like "a line for people" "$(belay-train eval --checkpoint llama --data some.txt)" '^llama/step-00000024: loss [0-9.]+, perplexity [0-9.]+, [0-9.]+ bits per byte, over 2999 tokens in 94 windows of 32 '
+
+# ---- a corpus for evaluation alone ----
+job_file apart llama
+sed -i "s/^  seed: 11/  seed: 11\n  eval: {every: 24, path: some.txt, sequences: 1000}/" apart.yaml
+ok "trains beside a corpus of evaluation" to out.apart belay-train apart.yaml
+like "says so" "$(cat out.apart)" 'evaluated on 93 of some.txt'
+ok "its loss is that of the corpus" close_to "$(held_of apart)" "$(eval_of .loss --checkpoint apart --data some.txt --sequences 93)" 1e-5
+ok "as of the job" close_to "$(held_of apart)" "$(eval_of .loss --checkpoint apart --job apart.yaml)" 1e-5
+to refuse.out belay-train apart.yaml --set train.eval.path=nowhere.txt
+like "a corpus of evaluation that is not there" "$(cat refuse.out)" 'train.eval.path: .*nowhere.txt'
 
 # ---- another tokenizer: text becomes tokens here, or by prepare ----
 ok "prepares" to bpe.out belay-train prepare --out bpe --train-tokenizer 400 some.txt
@@ -63,7 +74,7 @@ refuse "token files of another tokenizer" 1 'another tokenizer' --checkpoint lla
 refuse "a stride beyond the context" 1 'stride 33 would leave tokens out' --checkpoint llama --data some.txt --stride 33
 refuse "a job with another tokenizer" 1 "the job's train.data was made with another tokenizer than the model's" --checkpoint own --job llama.yaml
 sed -i 's/, holdout: 0.1//; /eval:/d' llama.yaml
-refuse "a job that holds nothing out" 1 'holds no sequences out' --checkpoint llama --job llama.yaml
+refuse "a job that holds nothing out" 1 'has nothing to evaluate on' --checkpoint llama --job llama.yaml
 refuse "a job file with an error" 2 'hidden 32 cannot be divided by 5 heads' --checkpoint llama --job llama.yaml --set train.model.heads=5
 under 2 belay-train eval --checkpoint llama --data some.txt >many.out 2>&1
 like "several processes" "$(cat many.out)" 'one process'

@@ -159,6 +159,39 @@ static void what_is_held_out_is_never_trained_on(void **state)
     }
 }
 
+/* A corpus for evaluation alone: each of its sequences once, none of them in training, and the samples of a run do not depend on it. */
+static void a_corpus_of_its_own_is_evaluated(void **state)
+{
+    (void)state;
+    struct err err;
+    char *paths[] = {numbered("e0.bin", 30, 0)}, *own = numbered("e1.bin", 12, 5);
+    struct job_train *train = train_of(paths, NULL, 1, 0);
+    struct data *plain = must_open(train);
+    train->eval_path = own;
+    struct data *d = must_open(train);
+    int32_t tokens[CONTEXT], targets[CONTEXT], same[CONTEXT];
+    size_t seen[12] = {0};
+    assert_int_equal(data_held(d), 12);
+    assert_int_equal(data_sequences(d), 30);
+    assert_true(data_fingerprint(d) == data_fingerprint(plain));
+    for (uint64_t k = 0; k < 60; k++) {
+        assert_int_equal(data_fill(d, 3, k, 1, tokens, targets, &err), 0);
+        assert_int_equal(data_fill(plain, 3, k, 1, same, targets, &err), 0);
+        assert_memory_equal(tokens, same, sizeof same);
+    }
+    for (uint64_t k = 0; k < 12; k++) {
+        assert_int_equal(data_fill_held(d, k, 1, tokens, targets, &err), 0);
+        assert_in_range(tokens[0], 0, 11);
+        seen[tokens[0]]++;
+    }
+    for (size_t s = 0; s < 12; s++)
+        assert_int_equal(seen[s], 1);
+    data_close(d);
+    data_close(plain);
+    free(paths[0]);
+    free(own);
+}
+
 /* Of a mixture each corpus gives its part, in turn. */
 static void the_held_out_part_of_a_mixture_is_mixed(void **state)
 {
@@ -372,6 +405,7 @@ int main(void)
         cmocka_unit_test(a_resume_visits_each_sample_once_an_epoch),
         cmocka_unit_test(each_corpus_of_a_mixture_has_epochs_of_its_own),
         cmocka_unit_test(what_is_held_out_is_never_trained_on),
+        cmocka_unit_test(a_corpus_of_its_own_is_evaluated),
         cmocka_unit_test(the_held_out_part_of_a_mixture_is_mixed),
         cmocka_unit_test(masked_targets),
         cmocka_unit_test(refusals_say_what_to_do),

@@ -221,8 +221,11 @@ static const struct {
     {TRAIN "  guard: {factor: 0.5}\n", "must be a number from 1 to 1e+06"},
     {TRAIN "  guard: {window: 3}\n", "must be a whole number from 4 to 10000"},
     {TRAIN "  guard: {patience: 0}\n", "must be a whole number from 1 to 1000"},
-    {TRAIN "  eval: {every: 5}\n",
-     "f.yaml:7:17: train.eval.every: every 5 steps, but no sequences are held out; add train.data.holdout"},
+    {TRAIN "  eval: {every: 5}\n", "f.yaml:7:17: train.eval.every: every 5 steps, but there is nothing to "
+                                   "evaluate on; add train.data.holdout"},
+    {DATA("path: a, holdout: 0.1") "  eval: {every: 5, path: val.bin}\n",
+     "train.eval.path: is there, and train.data.holdout 0.1 keeps a part of the training data"},
+    {TRAIN "  eval: {every: 5, path: \"\"}\n", "train.eval.path: must not be empty"},
     {TRAIN "  from: \"\"\n", "train.from: must not be empty"},
     {TRAIN "  seed: -1\n", "train.seed: must be a whole number from 0"},
     {TRAIN "  data: {path: b}\n", "f.yaml:7:3: \"data\" is given twice"},
