@@ -56,37 +56,42 @@ static double attention_numbers(const struct job_model *m)
     return 2 * (double)m->hidden + 2 * (double)params_kv_width(m);
 }
 
-double memory_block_stream(const struct job_model *m, enum job_recompute recompute, double width)
+/* Numbers that a token leaves in one block: in the residual stream, and within the block. */
+struct kept {
+    double stream, inner;
+};
+
+static struct kept block_numbers(const struct job_model *m, enum job_recompute recompute)
 {
-    return stream_numbers(m, recompute) * width;
+    double inner = recompute == RECOMPUTE_FULL ? 0 : attention_numbers(m) + ffn_numbers(m, recompute);
+    return (struct kept){stream_numbers(m, recompute), inner};
 }
 
 double memory_block_activation(const struct job_model *m, enum job_recompute recompute, double width)
 {
-    double inner = recompute == RECOMPUTE_FULL ? 0 : attention_numbers(m) + ffn_numbers(m, recompute);
-    return (stream_numbers(m, recompute) + inner) * width;
+    struct kept k = block_numbers(m, recompute);
+    return (k.stream + k.inner) * width;
 }
 
-/* What zero-bubble keeps of a block's backward pass until its weight pass: the gradients of what both halves add to the stream (in `stream`),
- * of queries, keys and values, and of the activation function's input. */
-static double put_off(const struct job_spec *spec, double width, double *stream)
+/* What zero-bubble keeps of a block's backward pass until its weight pass: the gradients of what both halves add to the stream, of queries,
+ * keys and values, and of the activation function's input. */
+static struct kept put_off(const struct job_spec *spec)
 {
     const struct job_model *m = &spec->train.model;
-    bool split = spec->pp > 1 && spec->pipeline == PIPELINE_ZERO_BUBBLE;
     double copies = m->experts > 0 ? (double)m->top_k : 1;
     double wide = copies * (m->arch == ARCH_LLAMA ? 2 : 1) * (double)m->ffn;
-    *stream = split ? 2 * (double)m->hidden * width : 0;
-    return split ? *stream + ((double)m->hidden + 2 * (double)params_kv_width(m) + wide) * width : 0;
+    if (spec->pp == 1 || spec->pipeline != PIPELINE_ZERO_BUBBLE)
+        return (struct kept){0, 0};
+    return (struct kept){2 * (double)m->hidden, (double)m->hidden + 2 * (double)params_kv_width(m) + wide};
 }
 
 /* Bytes that one token and one block leave on one rank. Without sequence parallelism each rank of TP has the stream whole. */
 static double block_bytes(const struct job_spec *spec, enum job_recompute recompute, double width)
 {
-    const struct job_model *m = &spec->train.model;
-    double whole, later = put_off(spec, width, &whole);
-    double all = memory_block_activation(m, recompute, width) + later;
-    whole = spec->sequence ? 0 : whole + memory_block_stream(m, recompute, width);
-    return whole + (all - whole) / (double)spec->tp;
+    struct kept passes = block_numbers(&spec->train.model, recompute), later = put_off(spec);
+    double stream = passes.stream + later.stream, inner = passes.inner + later.inner;
+    double tp = (double)spec->tp;
+    return ((spec->sequence ? stream / tp : stream) + inner / tp) * width;
 }
 
 /* 1F1B: a stage runs ahead of the last one by the stages between. Interleaved: Narayanan et al. 2021 (arXiv 2104.04473), warm-up of the

@@ -26,9 +26,6 @@ void memory_with(const struct job_spec *spec, bool gpu, int64_t zero, enum job_r
 /* Bytes that one token and one block leave for the backward pass, all ranks of TP together. width: bytes of a number. */
 double memory_block_activation(const struct job_model *m, enum job_recompute recompute, double width);
 
-/* The part of it that lies in the residual stream and its norms: without sequence parallelism every rank of TP has it whole. */
-double memory_block_stream(const struct job_model *m, enum job_recompute recompute, double width);
-
 /* Passes through a pipeline rank's blocks whose activations wait at once; stage from 0. */
 double memory_in_flight(const struct job_spec *spec, int64_t stage);
 
