@@ -34,11 +34,13 @@ int jsonx_str(const json_t *obj, const char *key, const char **out, struct err *
 int jsonx_hex(const json_t *obj, const char *key, uint64_t *out, struct err *err)
 {
     const char *text = "";
-    char *end;
     if (jsonx_str(obj, key, &text, err) != 0)
         return -1;
-    *out = strtoull(text, &end, 16);
-    return strlen(text) == 16 && *end == '\0' ? 0 : err_set(err, "\"%s\" must be 16 hexadecimal digits", key);
+    if (strlen(text) != 16 ||
+        strspn(text, "0123456789abcdefABCDEF") != 16) /* strtoull takes signs and 0x, too */
+        return err_set(err, "\"%s\" must be 16 hexadecimal digits", key);
+    *out = strtoull(text, NULL, 16);
+    return 0;
 }
 
 int jsonx_array(const json_t *obj, const char *key, json_t **out, struct err *err)

@@ -159,6 +159,8 @@ static const struct {
     {"another version", "{\"format\":\"belay-tokens\",\"version\":2}", "version"},
     {"a path", "{F,\"tokenizer\":\"../x\"}", "\"tokenizer\" must be the name of a file"},
     {"a short fingerprint", "{F,\"tokenizer\":\"x\",\"fingerprint\":\"12\"}", "16 hexadecimal digits"},
+    {"a fingerprint below 0", "{F,\"tokenizer\":\"x\",\"fingerprint\":\"-000000000000012\"}",
+     "16 hexadecimal digits"},
     {"a wide vocabulary", "{F,T,\"vocab\":2147483648}", "vocab"},
     {"an end beyond it", "{F,T,\"vocab\":10,\"end\":10}", "end"},
     {"no shards", "{F,T,V,\"shards\":[]}", "\"shards\" must name 1 to"},
