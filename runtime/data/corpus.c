@@ -202,12 +202,13 @@ static int bytes_fingerprint(uint64_t *out, struct err *err)
 /* Files of one corpus must come from one tokenizer, as far as they say. */
 static int agree(struct corpus *c, struct err *err)
 {
+    uint64_t bytes = 0;
     for (size_t i = 0; i < c->n; i++) {
         const struct token_layout *l = &c->shards[i].layout;
         bool text = !ends_in(c->shards[i].path, ".bin");
-        uint64_t fingerprint = l->fingerprint;
-        if (text && bytes_fingerprint(&fingerprint, err) != 0)
+        if (text && bytes == 0 && bytes_fingerprint(&bytes, err) != 0)
             return -1;
+        uint64_t fingerprint = text ? bytes : l->fingerprint;
         if (fingerprint && c->tokenizer && fingerprint != c->tokenizer)
             return err_set(
                 err, "%s was made with another tokenizer than the files beside it; prepare them together",

@@ -35,11 +35,10 @@ static int check_tokens(const struct corpus *c, const struct job_train *train, s
 {
     int64_t vocab = train->model.vocab;
     if (corpus_is_text(c) && train->tokenizer && strcmp(train->tokenizer, "bytes") != 0)
-        return err_set(
-            err,
-            "the training data %s is text, which is read as bytes only, but train.data.tokenizer is %s; make "
-            "token files with: belay-train prepare --tokenizer %s --out FOLDER %s",
-            corpus_path(c), train->tokenizer, train->tokenizer, corpus_path(c));
+        return err_set(err,
+                       "%s is text, which is read as bytes only, but train.data.tokenizer is %s; make "
+                       "token files with: belay-train prepare --tokenizer %s --out FOLDER %s",
+                       corpus_path(c), train->tokenizer, train->tokenizer, corpus_path(c));
     if (corpus_vocab(c) <= (uint64_t)vocab)
         return 0;
     return err_set(err,
@@ -48,8 +47,8 @@ static int check_tokens(const struct corpus *c, const struct job_train *train, s
                    corpus_path(c), corpus_vocab(c), vocab, corpus_vocab(c));
 }
 
-/* Puts the field before what is wrong with its path. "No such file" is no help to whoever sees it in another folder. */
-static int cannot_open(const char *field, const char *path, struct err *err)
+/* "No such file" is no help to whoever sees it in another folder. */
+static int cannot_open(const char *path, struct err *err)
 {
     struct err why = *err;
     char *cwd = path[0] != '/' && access(path, F_OK) != 0 ? realpath(".", NULL) : NULL;
@@ -57,7 +56,7 @@ static int cannot_open(const char *field, const char *path, struct err *err)
         err_set(err, "%s; relative paths start at the folder of the submit (by hand: the working folder), %s",
                 why.text, cwd);
     free(cwd);
-    return err_prefix(err, "%s", field);
+    return -1;
 }
 
 /* Prepared files say which tokenizer made them: is it the job's? */
@@ -66,45 +65,52 @@ static int check_tokenizer(const struct corpus *c, const struct job_train *train
     if (corpus_tokenizer(c) == 0 || !train->tokenizer)
         return 0;
     struct tokenizer *t = tokenizer_open(train->tokenizer, err);
-    if (!t)
-        return cannot_open("train.data.tokenizer", train->tokenizer, err);
+    if (!t) {
+        (void)cannot_open(train->tokenizer, err);
+        return err_prefix(err, "train.data.tokenizer");
+    }
     bool same = tokenizer_fingerprint(t) == corpus_tokenizer(c);
     tokenizer_free(t);
     if (same)
         return 0;
-    return err_set(
-        err,
-        "the training data %s was made with another tokenizer than train.data.tokenizer, %s; name the one "
-        "it was made with (a folder of belay-train prepare is one: tokenizer: %s)",
-        corpus_path(c), train->tokenizer, corpus_path(c));
+    return err_set(err,
+                   "%s was made with another tokenizer than train.data.tokenizer, %s; name the one "
+                   "it was made with (a folder of belay-train prepare is one: tokenizer: %s)",
+                   corpus_path(c), train->tokenizer, corpus_path(c));
 }
 
-/* Sequences of a corpus, into *out. */
-static int count_sequences(const struct data *d, size_t i, uint64_t *out, struct err *err)
+/* One more corpus, whose tokens are the job's; *sequences of it. */
+static int add_corpus(struct data *d, const char *path, const struct job_train *train, uint64_t *sequences,
+                      struct err *err)
 {
-    uint64_t tokens = corpus_tokens(d->corpora[i]);
-    *out = tokens == 0 ? 0 : (tokens - 1) / d->context;
-    if (*out > 0)
+    struct corpus *c = corpus_open(path, err);
+    if (!c)
+        return cannot_open(path, err);
+    d->corpora[d->n++] = c;
+    if (check_tokens(c, train, err) != 0 || check_tokenizer(c, train, err) != 0)
+        return -1;
+    uint64_t tokens = corpus_tokens(c);
+    *sequences = tokens == 0 ? 0 : (tokens - 1) / d->context;
+    if (*sequences > 0)
         return 0;
     return err_set(err,
-                   "the training data %s has %" PRIu64 " tokens, fewer than one sequence of %zu+1 "
+                   "%s has %" PRIu64 " tokens, fewer than one sequence of %zu+1 "
                    "(train.model.context); give more text or a shorter context",
-                   corpus_path(d->corpora[i]), tokens, d->context);
+                   corpus_path(c), tokens, d->context);
 }
 
-static int split(struct data *d, size_t i, double holdout, struct err *err)
+/* The newest corpus, which has `all` sequences. */
+static int split(struct data *d, uint64_t all, double holdout, struct err *err)
 {
-    uint64_t tokens = corpus_tokens(d->corpora[i]), all;
+    size_t i = d->n - 1;
+    uint64_t tokens = corpus_tokens(d->corpora[i]);
     const char *path = corpus_path(d->corpora[i]);
-    if (count_sequences(d, i, &all, err) != 0)
-        return -1;
     uint64_t held = holdout > 0 ? (uint64_t)llround(holdout * (double)all) : 0;
     if (holdout > 0 && all == 1)
-        return err_set(
-            err,
-            "the training data %s is one sequence of train.model.context; nothing can be held out of "
-            "it (train.data.holdout): give more text or a shorter context",
-            path);
+        return err_set(err,
+                       "%s is one sequence of train.model.context; nothing can be held out of "
+                       "it (train.data.holdout): give more text or a shorter context",
+                       path);
     if (holdout > 0 && held == 0)
         held = 1;
     d->held[i] = held < all ? held : all - 1;
@@ -116,27 +122,14 @@ static int split(struct data *d, size_t i, double holdout, struct err *err)
     return 0;
 }
 
-/* One more corpus, whose tokens are the job's. */
-static int add_corpus(struct data *d, const char *field, const char *path, const struct job_train *train,
-                      struct err *err)
-{
-    struct corpus *c = corpus_open(path, err);
-    if (!c)
-        return cannot_open(field, path, err);
-    d->corpora[d->n++] = c;
-    return check_tokens(c, train, err) != 0 || check_tokenizer(c, train, err) != 0 ? -1 : 0;
-}
-
 /* What is not learned from: all of it is held out. */
 static int open_eval(struct data *d, const struct job_train *train, struct err *err)
 {
-    size_t i = d->n;
     if (!train->eval_path)
         return 0;
-    if (add_corpus(d, "train.eval.path", train->eval_path, train, err) != 0 ||
-        count_sequences(d, i, &d->held[i], err) != 0)
-        return -1;
-    d->all_held += d->held[i];
+    if (add_corpus(d, train->eval_path, train, &d->held[d->n], err) != 0)
+        return err_prefix(err, "train.eval.path");
+    d->all_held += d->held[d->n - 1];
     return 0;
 }
 
@@ -145,16 +138,17 @@ static int open_corpora(struct data *d, const struct job_train *train, struct er
     double *weights = mem_zero(train->n_corpora, sizeof *weights);
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < train->n_corpora; i++) {
+        uint64_t all;
         weights[i] = train->corpora[i].weight;
-        rc = add_corpus(d, "train.data", train->corpora[i].path, train, err);
+        rc = add_corpus(d, train->corpora[i].path, train, &all, err);
         if (rc == 0)
-            rc = split(d, i, train->holdout, err);
+            rc = split(d, all, train->holdout, err);
     }
     d->learnt = d->n;
     if (rc == 0)
         order_units(weights, d->learnt, d->units);
     free(weights);
-    return rc == 0 ? open_eval(d, train, err) : -1;
+    return rc == 0 ? open_eval(d, train, err) : err_prefix(err, "train.data");
 }
 
 struct data *data_open(const struct job_train *train, struct err *err)

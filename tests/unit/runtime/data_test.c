@@ -192,6 +192,26 @@ static void a_corpus_of_its_own_is_evaluated(void **state)
     free(own);
 }
 
+/* It is not the training data that is at fault. */
+static void a_corpus_of_its_own_is_refused_by_its_field(void **state)
+{
+    (void)state;
+    char *paths[] = {numbered("f0.bin", 30, 0)};
+    char *bad[] = {scratch_path("none.bin"), scratch_path("tiny.txt")};
+    static const char *const says[] = {"train.eval.path: cannot open", "fewer than one sequence"};
+    scratch_write(bad[1], "12345678", 8);
+    for (size_t i = 0; i < 2; i++) {
+        struct err err = {""};
+        struct job_train *train = train_of(paths, NULL, 1, 0);
+        train->eval_path = bad[i];
+        assert_null(data_open(train, &err));
+        assert_non_null(strstr(err.text, says[i]));
+        assert_ptr_equal(strstr(err.text, "train.eval.path: "), err.text);
+        free(bad[i]);
+    }
+    free(paths[0]);
+}
+
 /* Of a mixture each corpus gives its part, in turn. */
 static void the_held_out_part_of_a_mixture_is_mixed(void **state)
 {
@@ -406,6 +426,7 @@ int main(void)
         cmocka_unit_test(each_corpus_of_a_mixture_has_epochs_of_its_own),
         cmocka_unit_test(what_is_held_out_is_never_trained_on),
         cmocka_unit_test(a_corpus_of_its_own_is_evaluated),
+        cmocka_unit_test(a_corpus_of_its_own_is_refused_by_its_field),
         cmocka_unit_test(the_held_out_part_of_a_mixture_is_mixed),
         cmocka_unit_test(masked_targets),
         cmocka_unit_test(refusals_say_what_to_do),
