@@ -5,6 +5,7 @@ SANITIZER ?=
 BUILD ?= build$(if $(SANITIZER),/$(SANITIZER))
 PREFIX ?= /usr/local
 CC ?= cc
+CXX ?= c++
 PKG_CONFIG ?= pkg-config
 
 .DEFAULT_GOAL := all
@@ -173,6 +174,33 @@ $(BUILD)/tests/mesh/mesh_check: $(BUILD)/obj/tests/mesh/mesh_check.o $(call arch
 	@echo "  LD $@"
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_runtime) -o $@
 
+# ---- the CUDA backend (docs/cuda.md) ----
+# The same sources are compiled for the host by the emulator of tests/emu: with sanitizers into the programs of tests/cuda, and plainly into a backend
+# that belay-train loads.
+CUDA_SRC := $(wildcard kernels/cuda/*.cu)
+EMU_FLAGS := -std=c++17 -O2 -g -fno-strict-aliasing -ftrivial-auto-var-init=pattern -fPIC -pthread -Wall -Wextra -Werror -Itests/emu/include -I. -D_GNU_SOURCE
+EMU_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+CUDA_TEST_SRC := $(wildcard tests/cuda/*_test.cpp)
+CUDA_TESTS := $(patsubst tests/%.cpp,$(BUILD)/tests/%,$(CUDA_TEST_SRC))
+EMU_SAN_OBJ := $(patsubst %.cu,$(BUILD)/emu-san/%.o,$(CUDA_SRC))
+$(BUILD)/emu-san/%.o: %.cu
+	@mkdir -p $(@D)
+	@echo "  EMU $<"
+	@$(CXX) $(EMU_FLAGS) $(EMU_SAN) -x c++ -MMD -MP -c $< -o $@
+$(BUILD)/emu-san/%.o: %.cpp
+	@mkdir -p $(@D)
+	@echo "  EMU $<"
+	@$(CXX) $(EMU_FLAGS) $(EMU_SAN) -MMD -MP -c $< -o $@
+# The emulator itself is compiled without sanitizers: it would check its own switching of stacks.
+$(BUILD)/emu-san/tests/emu/%.o: tests/emu/%.cpp
+	@mkdir -p $(@D)
+	@$(CXX) $(EMU_FLAGS) -DEMU_ASAN -MMD -MP -c $< -o $@
+EMU_CORE := $(patsubst tests/emu/%.cpp,$(BUILD)/emu-san/tests/emu/%.o,$(wildcard tests/emu/*.cpp))
+$(BUILD)/tests/cuda/%_test: $(BUILD)/emu-san/tests/cuda/%_test.o $(EMU_SAN_OBJ) $(EMU_CORE) $(filter $(BUILD)/double/kernels/%,$(DOUBLE_OBJ)) $(call archives,common)
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	@$(CXX) $(EMU_SAN) $^ -fopenmp $(LIBS_KERNELS) $(SYSLIBS_common) -lcmocka -o $@
+
 # Small programs that integration tests start as ranks or tools: tests/programs/NAME.c (MPI) .
 TOOL_SRC := $(wildcard tests/programs/*.c)
 TOOLS := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(TOOL_SRC)) $(BUILD)/tests/programs/comm_check_double
@@ -228,9 +256,9 @@ export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 endif
 export CMOCKA_MESSAGE_OUTPUT := TAP
 
-build-tests: all $(UNIT) $(DOUBLE) $(TOOLS) $(MESH) $(BUILD)/tests/sim/sim_check
+build-tests: all $(UNIT) $(DOUBLE) $(CUDA_TESTS) $(TOOLS) $(MESH) $(BUILD)/tests/sim/sim_check
 
-TESTS ?= $(UNIT) $(DOUBLE) $(INTEGRATION) $(if $(SANITIZER),,$(INTEROP))
+TESTS ?= $(UNIT) $(DOUBLE) $(CUDA_TESTS) $(INTEGRATION) $(if $(SANITIZER),,$(INTEROP))
 # check installs what is missing, then runs itself again so that pkg-config sees it.
 check: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) build-tests
@@ -246,14 +274,15 @@ unit: build-tests
 # ---- lint --------------------------------------------------------------------------------------------------------------
 C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] planner/*.[ch] sim/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
 	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] runtime/*/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/sim/*.[ch] tests/mesh/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
+CXX_FILES := $(sort $(wildcard kernels/cuda/* tests/cuda/* tests/emu/*.cpp tests/emu/include/*))
 TIDY := $(patsubst %.c,$(BUILD)/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
 lint: lint-format lint-banned lint-arrows $(TIDY) lint-cppcheck
 lint-format:
-	@clang-format --dry-run -Werror $(C_FILES)
+	@clang-format --dry-run -Werror $(C_FILES) $(CXX_FILES)
 lint-banned:
 	@bash tools/lint-banned.sh $(C_FILES)
 lint-arrows:
-	@bash tools/lint-arrows.sh $(C_FILES)
+	@bash tools/lint-arrows.sh $(C_FILES) $(wildcard kernels/cuda/*)
 # In a fresh folder: what cppcheck keeps of one file names lines of others, and accuses innocent calls once those have moved.
 lint-cppcheck:
 	@rm -rf $(BUILD)/lint/cppcheck
@@ -267,7 +296,7 @@ $(BUILD)/lint/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES)) | $(BUILD)/gen/migr
 	@rm -f $(@D)/tidy.$$$$.log
 	@touch $@
 format:
-	@clang-format -i $(C_FILES)
+	@clang-format -i $(C_FILES) $(CXX_FILES)
 
 # ---- fuzzing -----------------------------------------------------------------------------------------------------------
 # tests/fuzz/fuzz_NAME.c with clang's libFuzzer, from the files in FUZZ_SEEDS_NAME; what it finds stays in $(BUILD)/fuzz.

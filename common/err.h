@@ -7,6 +7,10 @@
 
 #include <stdarg.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct err {
     char text[1024]; /* "" = no error; cut with "…" when longer */
 };
@@ -19,5 +23,9 @@ int err_sys(struct err *err, const char *fmt, ...) __attribute__((format(printf,
 
 /* Puts "what: " before the sentence already in err. Always returns -1. */
 int err_prefix(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -22,6 +22,10 @@
 #include "common/err.h"
 #include "kernels/real.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum kernel_type {
     KERNEL_FP32,
     KERNEL_BF16
@@ -51,6 +55,21 @@ struct kernel_dropout {
         *rows; /* (N) id of each row: the global number of the sample times the context, plus the position */
 };
 
+/* A linear layer: y = x weight^T + bias. */
+struct kernel_linear {
+    const act *weight; /* (out, in), as it is stored */
+    const act *bias;   /* (out) or NULL */
+    size_t in, out;
+};
+
+/* What is normalised, and where it goes. */
+struct kernel_norm {
+    const act *weight, *bias; /* (C); no bias: RMSNorm, else LayerNorm */
+    real eps;
+    act *out;          /* (N,C) */
+    real *mean, *rstd; /* (N); mean only for LayerNorm */
+};
+
 /* Shape of one call of attention: queries of one block of positions against keys of another. `heads` query heads share `kv_heads`
  * key and value heads (grouped-query attention, arXiv 2305.13245; query head h uses key head h / (heads/kv_heads)). A head's `size`
  * elements are contiguous and its heads follow each other. */
@@ -74,11 +93,21 @@ struct kernel_adamw {
     double lr, beta1, beta2, eps, weight_decay;
     double gradient_scale; /* each gradient is multiplied by this first: clipping without a pass of its own */
     int64_t step;          /* 1 for the first update */
+    /* How weights are rounded to act: false: to nearest even; true: up with the probability that makes the mean right, by hash(key, first + i, 0)
+     * of struct kernel_dropout, whose upper bits are compared with the bits that go. */
+    bool stochastic;
+    uint64_t key, first;
+};
+
+/* Bytes of `alloc`: now, and the most there were; what the device has, 0 = not known. */
+struct kernel_memory {
+    size_t held, peak, device;
 };
 
 struct kernels {
     enum kernel_type type;
     size_t act_size; /* bytes of an element of act */
+    size_t logits;   /* as many logits as it is worth computing at once */
 
     /* One line about the backend for logs and measurements, e.g. "OpenBLAS 0.3.21 SkylakeX, 2 threads". */
     void (*describe)(char *out, size_t size);
@@ -96,6 +125,16 @@ struct kernels {
     void (*to_host)(void *out, const void *x, size_t bytes);   /* waits for what computes x */
     void (*from_host)(void *out, const void *x, size_t bytes); /* x may be reused at once */
     void (*sync)(void);
+    void (*memory)(struct kernel_memory *out);
+
+    /* What is the same each time it is done under `number`: the same calls of this table with the same arguments (and nothing else that matters: no
+     * copies from or to the host, no numbers given back). A backend may keep what it has enqueued for a number and enqueue it at once
+     * the next time. `forget` before any of the memory is freed. */
+    void (*repeat)(uint64_t number, void (*work)(void *owner), void *owner);
+    void (*forget)(void);
+
+    /* For messages about what fails later, while the device computes: `what` is a format for printf with one number, a constant. */
+    void (*doing)(const char *what, int64_t number);
 
     /* out (count) = x, rounded to the other type */
     void (*act_from_real)(act *out, const real *x, size_t count);
@@ -104,9 +143,13 @@ struct kernels {
     void (*add)(act *out, const act *x, size_t count);
     void (*add_real)(real *out, const real *x, size_t count);
     void (*scale_real)(real *x, real factor, size_t count);
-    /* Sum of x^2 in double. The order of the additions depends on count alone, so that every thread count gives the same bits. */
-    double (*sum_of_squares)(const real *x, size_t count);
+    /* *sum (memory of the backend) += the sum of x^2 in double. The order of the additions depends on count alone, so that every thread count gives
+     * the same bits. */
+    void (*sum_of_squares)(double *sum, const real *x, size_t count);
+    /* These two wait. Is there neither NaN nor Inf? A hash of the bytes: the sum modulo 2^64 over 8-byte words w[i] (the last filled up with 0) of
+     * mix(w[i] ^ mix(i + 0x9E3779B97F4A7C15)), mix as in struct kernel_dropout. For comparing replicas. */
     bool (*all_finite)(const real *x, size_t count);
+    uint64_t (*hash)(const void *x, size_t bytes);
 
     /* ---- matrix products ---- */
 
@@ -116,6 +159,27 @@ struct kernels {
                  bool accumulate, act *c, size_t c_stride);
     void (*gemm_real)(size_t m, size_t n, size_t k, struct kernel_matrix a, struct kernel_matrix b,
                       bool accumulate, real *c, size_t c_stride);
+
+    /* ---- linear layers ---- */
+
+    /* y (N,out) = x (N,in) weight^T + bias, plus onto (N,out) when that is not NULL; onto may be y. */
+    void (*linear_forward)(act *y, const act *onto, const act *x, const struct kernel_linear *l, size_t n);
+    /* before (N,out) = x weight^T + bias; y (N,out) = gelu(before) */
+    void (*linear_gelu_forward)(act *y, act *before, const act *x, const struct kernel_linear *l, size_t n);
+    /* dx (N,in) = dy (N,out) weight, or += when accumulate */
+    void (*linear_backward)(act *dx, bool accumulate, const act *dy, const struct kernel_linear *l, size_t n);
+    /* dbefore (N,in) = (dy weight) * gelu'(before), of the layer behind linear_gelu_forward */
+    void (*linear_gelu_backward)(act *dbefore, const act *dy, const act *before,
+                                 const struct kernel_linear *l, size_t n);
+    /* dweight (out,in) += dy^T x; dbias (out) += column sums of dy, when it is not NULL */
+    void (*linear_weights)(real *dweight, real *dbias, const act *dy, const act *x,
+                           const struct kernel_linear *l, size_t n);
+
+    /* sum (N,C) = in + dropped (x + bias), and norm (or NULL) of it: how what a block gives joins the residual stream. bias and dropout may be
+     * NULL; sum may be in or x. */
+    void (*residual_forward)(act *sum, const act *in, const act *x, const act *bias,
+                             const struct kernel_dropout *dropout, const struct kernel_norm *norm, size_t n,
+                             size_t c);
 
     /* out (N,C) = x (N,C) + bias (C) in each row; x may be out, or NULL for 0 (then the bias is only spread). */
     void (*bias_forward)(act *out, const act *x, const act *bias, size_t n, size_t c);
@@ -170,6 +234,14 @@ struct kernels {
                                const act *q, const act *k, const act *v,
                                const struct kernel_attention *shape);
 
+    /* The same for whole sequences in one block: out is overwritten with the result, rounded once, and dq, dk, dv with the gradients, strided as q, k, v.
+     * NULL where the backend has no shorter way than the two above. */
+    void (*attention_whole)(act *out, real *lse, const act *q, const act *k, const act *v,
+                            const struct kernel_attention *shape);
+    void (*attention_whole_backward)(act *dq, act *dk, act *dv, const act *dout, const act *out,
+                                     const real *lse, const act *q, const act *k, const act *v,
+                                     const struct kernel_attention *shape);
+
     /* ---- activation functions and dropout ---- */
 
     /* out = gelu(x) in GPT-2's form (Hendrycks, Gimpel, arXiv 1606.08415): x/2 * (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
@@ -190,9 +262,9 @@ struct kernels {
     void (*cross_entropy_local)(real *lse, real *chosen, const real *logits, const int32_t *targets,
                                 int32_t first, size_t n, size_t v, size_t stride);
     /* From `parts` ranks' lse and chosen, all (parts,2,N) in rank order (lse, then chosen): lse (N) over the whole vocabulary and losses (N) =
-     * lse - chosen in nats, 0 where targets < 0. Returns the sum of the losses in double. */
-    double (*cross_entropy_combine)(real *losses, real *lse, const real *all, const int32_t *targets,
-                                    size_t parts, size_t n);
+     * lse - chosen in nats, 0 where targets < 0. *sum (memory of the backend) += the sum of the losses in double. */
+    void (*cross_entropy_combine)(double *sum, real *losses, real *lse, const real *all,
+                                  const int32_t *targets, size_t parts, size_t n);
     /* dlogits (N, dstride) = scale * (softmax - onehot(target)) for this rank's columns, from the lse of the whole vocabulary; rows with target
      * < 0 and columns from v on become 0. dlogits may lie on the logits themselves when each of its rows begins where the row of the logits does. */
     void (*cross_entropy_backward)(act *dlogits, size_t dstride, const real *logits, size_t stride,
@@ -234,6 +306,10 @@ const struct kernels *kernels_cpu(enum kernel_type type, struct err *err);
 
 /* Tables of rotary positions (Su et al., arXiv 2104.09864) in host memory: cosine, sine (T, size/2) of t * theta^(-2i/size). */
 void kernel_rope_tables(real *cosine, real *sine, double theta, size_t t, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
 
 /* Element n of an array of act. */
 static inline act *act_at(const struct kernels *k, act *x, size_t n)

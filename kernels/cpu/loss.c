@@ -82,8 +82,8 @@ static real combine_lse(const real *x, size_t parts, size_t stride)
     return parts == 1 ? x[0] : most + (real)log(sum);
 }
 
-static double cross_entropy_combine(real *losses, real *lse, const real *all, const int32_t *targets,
-                                    size_t parts, size_t n)
+static void cross_entropy_combine(double *sum, real *losses, real *lse, const real *all,
+                                  const int32_t *targets, size_t parts, size_t n)
 {
     double total = 0;
     for (size_t i = 0; i < n; i++) {
@@ -94,7 +94,7 @@ static double cross_entropy_combine(real *losses, real *lse, const real *all, co
         losses[i] = targets[i] < 0 ? 0 : lse[i] - chosen;
         total += (double)losses[i];
     }
-    return total;
+    *sum += total;
 }
 
 /* out may begin where x does: an element is never written before it and those before it are read. */

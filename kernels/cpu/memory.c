@@ -90,16 +90,16 @@ static double squares(const real *x, size_t begin, size_t end)
     return sum;
 }
 
-static double sum_of_squares(const real *x, size_t count)
+static void sum_of_squares(double *sum, const real *x, size_t count)
 {
     double part[PARTS_SUM];
 #pragma omp parallel for schedule(static) if (count > PARTS_SERIAL)
     for (size_t i = 0; i < PARTS_SUM; i++)
         part[i] = squares(x, parts_begin(count, PARTS_SUM, i), parts_begin(count, PARTS_SUM, i + 1));
-    double sum = 0;
+    double all = 0;
     for (size_t i = 0; i < PARTS_SUM; i++)
-        sum += part[i];
-    return sum;
+        all += part[i];
+    *sum += all;
 }
 
 static bool all_finite(const real *x, size_t count)

@@ -109,7 +109,8 @@ struct store *store_new(const struct store_request *request, struct err *err)
         set_unit(s, i);
     s->packed_count = request->inference ? 0 : count_partial(s);
     s->packed = s->k->alloc(s->packed_count * sizeof *s->packed);
-    if (!allocate(s) || !s->packed) {
+    s->squares = s->k->alloc(sizeof *s->squares);
+    if (!allocate(s) || !s->packed || !s->squares) {
         err_set(err,
                 "no memory for weights, gradients and optimizer state (%.2f GiB): use parallel.zero, more tp "
                 "or pp, a "
@@ -128,8 +129,8 @@ void store_free(struct store *store)
         return;
     for (size_t i = 0; i < store->n; i++)
         comm_wait(store->units[i].gathering); /* of the last update: its buffers go now */
-    void *const blocks[] = {store->weights, store->parts,   store->master,  store->gradients,
-                            store->sums,    store->moment1, store->moment2, store->packed};
+    void *const blocks[] = {store->weights, store->parts,   store->master, store->gradients, store->sums,
+                            store->moment1, store->moment2, store->packed, store->squares};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         store->k->free(blocks[i]);
     for (size_t i = 0; i < store->n_leases; i++)
@@ -247,12 +248,14 @@ void store_init(struct store *store, const struct job_model *config, uint64_t se
 
 double store_norm(struct store *store)
 {
-    double sum = 0;
+    double sum;
+    store->k->zero(store->squares, sizeof *store->squares);
     for (size_t t = 0; t < store->r.layout->n_tensors; t++) {
         struct store_range r = store_written(store, t, STORE_GRADIENT);
         if (r.end > r.begin)
-            sum += store->k->sum_of_squares(r.data, r.end - r.begin);
+            store->k->sum_of_squares(store->squares, r.data, r.end - r.begin);
     }
+    store->k->to_host(&sum, store->squares, sizeof sum);
     return sqrt(comm_sum_double(store->r.mesh->world, sum));
 }
 

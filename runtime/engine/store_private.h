@@ -46,6 +46,7 @@ struct store {
     act *parts;
     real *packed; /* gradients that TP ranks add up */
     size_t packed_count;
+    double *squares; /* of all gradients: backend memory */
     struct lease *leases;
     size_t n_leases;
     struct reduction queue[REDUCTIONS_MAX];

@@ -104,8 +104,8 @@ static struct head head_of(const struct model *m, bool train)
                          .gradient = train ? model_gradient(m, unit, head_name(m)) : NULL};
 }
 
-/* The sum of the losses of `n` rows, whose logits are there; statistics: own lse and chosen, then those of all */
-static double piece_loss(const struct model *m, const int32_t *targets, size_t n, real *lse)
+/* Adds the losses of `n` rows, whose logits are there, to s.loss; statistics: own lse and chosen, then those of all */
+static void piece_loss(const struct model *m, const int32_t *targets, size_t n, real *lse)
 {
     real *own = m->s.statistics, *all = own;
     size_t tp = (size_t)m->mesh->size.tp;
@@ -114,7 +114,7 @@ static double piece_loss(const struct model *m, const int32_t *targets, size_t n
         all = own + 2 * n;
         comm_all_gather(m->mesh->tp_group, own, all, 2 * n, COMM_REAL);
     }
-    return m->k->cross_entropy_combine(m->s.losses, lse, all, targets, tp, n);
+    m->k->cross_entropy_combine(m->s.loss, m->s.losses, lse, all, targets, tp, n);
 }
 
 /* Logits become their gradients where they lie; then those of the head's input (n,C) and weight. */
@@ -142,17 +142,19 @@ static void piece_logits(const struct model *m, const struct head *h, const act 
 static double pieces(const struct model *m, const struct head *h, const struct model_batch *b,
                      const struct slot *slot, const act *x, act *dx)
 {
-    double sum = 0;
+    double sum;
     real *lse = m->s.losses + head_piece(m);
+    m->k->zero(m->s.loss, sizeof *m->s.loss);
     for (size_t at = 0; at < m->n; at += head_piece(m)) {
         size_t n = m->n - at < head_piece(m) ? m->n - at : head_piece(m);
         const act *rows = act_in(m->k, x, at * m->hidden);
         piece_logits(m, h, rows, n);
-        sum += piece_loss(m, slot->targets + at, n, lse);
+        piece_loss(m, slot->targets + at, n, lse);
         if (b->train)
             piece_backward(m, h, b, slot->targets + at, lse, rows, n, act_at(m->k, dx, at * m->hidden));
         model_idle(m);
     }
+    m->k->to_host(&sum, m->s.loss, sizeof sum);
     return sum;
 }
 

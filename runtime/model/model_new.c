@@ -256,6 +256,7 @@ static void alloc_scratch(struct model *m)
     s->logits = model_alloc_real(m, head_piece(m) * m->vocab);
     s->statistics = model_alloc_real(m, 2 * (tp + 1) * head_piece(m));
     s->losses = model_alloc_real(m, 2 * head_piece(m));
+    s->loss = model_alloc(m, sizeof *s->loss);
     s->head = model_alloc_act(m, m->n * m->hidden);
 }
 

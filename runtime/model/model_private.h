@@ -50,6 +50,7 @@ struct scratch {
     real *dqkv;                /* (N, qkv): sums of attention's gradients; in fp32 not needed */
     real *logits;              /* (rows of a piece, vocab) */
     real *statistics, *losses; /* (2 or 2 TP, N); (N) */
+    double *loss;              /* sum of the losses */
     act *head;                 /* (N,C) gathered output of the last norm */
     act *dhead;                /* (N,C) its gradient, partial over TP */
     act *kv[2];                /* (N, 2 keys) for ring attention: being used, being received */

@@ -126,7 +126,9 @@ static double cross_entropy(real *const *x)
     for (size_t p = 0; p < 3; p++)
         k->cross_entropy_local(all + 2 * p * N, all + (2 * p + 1) * N, x[0] + cuts[p], targets,
                                (int32_t)cuts[p], N, cuts[p + 1] - cuts[p], WORDS);
-    return k->cross_entropy_combine(out, lse, all, targets, 3, N);
+    double sum = 0;
+    k->cross_entropy_combine(&sum, out, lse, all, targets, 3, N);
+    return sum;
 }
 static void cross_entropy_back(real *const *dx, real *const *x)
 {

@@ -44,9 +44,9 @@ static void check(const struct kernels *k, size_t count, const struct kernel_ada
 
 static void check_updates(const struct kernels *k)
 {
-    static const struct kernel_adamw settings[] = {{3e-3, 0.9, 0.95, 1e-8, 0.1, 1, 0},
-                                                   {1e-2, 0.9, 0.999, 1e-8, 0, 0.25, 0},
-                                                   {1e-3, 0.5, 0.9, 1e-3, 1, 2, 0}};
+    static const struct kernel_adamw settings[] = {{3e-3, 0.9, 0.95, 1e-8, 0.1, 1, 0, false, 0, 0},
+                                                   {1e-2, 0.9, 0.999, 1e-8, 0, 0.25, 0, false, 0, 0},
+                                                   {1e-3, 0.5, 0.9, 1e-3, 1, 2, 0, false, 0, 0}};
     static const size_t counts[] = {0, 1, 17, 1000, 40003};
     for (size_t i = 0; i < COUNT(settings); i++) {
         for (size_t j = 0; j < COUNT(counts); j++)
@@ -60,7 +60,7 @@ static void weights_may_be_the_parameters(void **state)
 {
     (void)state;
     const struct kernels *k = table_of(KERNEL_FP32);
-    const struct kernel_adamw c = {3e-3, 0.9, 0.95, 1e-8, 0.1, 1, 1};
+    const struct kernel_adamw c = {3e-3, 0.9, 0.95, 1e-8, 0.1, 1, 1, false, 0, 0};
     real p[3] = {1, 2, 3}, q[3] = {1, 2, 3}, m[3] = {0}, v[3] = {0}, g[3] = {0.1f, -0.2f, 0};
     k->adamw(p, m, v, g, (act *)p, 3, &c);
     memset(m, 0, sizeof m);
@@ -72,7 +72,7 @@ static void weights_may_be_the_parameters(void **state)
 /* Padding stays 0 for ever, and NaN is not hidden. */
 static void check_special(const struct kernels *k)
 {
-    const struct kernel_adamw c = {3e-3, 0.9, 0.95, 1e-8, 0.1, 1, 1};
+    const struct kernel_adamw c = {3e-3, 0.9, 0.95, 1e-8, 0.1, 1, 1, false, 0, 0};
     real p[2] = {0, 1}, m[2] = {0}, v[2] = {0}, g[2] = {0, NAN};
     act *weights = act_random(k, 2, 1);
     k->adamw(p, m, v, g, weights, 2, &c);

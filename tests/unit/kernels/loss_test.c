@@ -36,7 +36,8 @@ static void forward(const struct kernels *k, struct data *d)
         k->cross_entropy_local(to, to + s->n, d->logits + begin, d->targets, (int32_t)begin, s->n,
                                begin_of(s, p + 1) - begin, s->stride);
     }
-    d->sum = k->cross_entropy_combine(d->losses, d->lse, d->all, d->targets, s->parts, s->n);
+    d->sum = 0;
+    k->cross_entropy_combine(&d->sum, d->losses, d->lse, d->all, d->targets, s->parts, s->n);
 }
 
 static struct data data_new(const struct kernels *k, const struct shape *s)

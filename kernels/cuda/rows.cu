@@ -1,0 +1,6 @@
+#include "kernels/cuda/fill.h"
+
+CUDA_FILL(rows)
+{
+    (void)table;
+}
