@@ -1,7 +1,8 @@
 /* check: what the tests of the CUDA kernels share: arrays that exist on both sides, schedules of the emulator, and comparisons.
  *
  * An array on the device lies in memory of its own, exactly as large as it is, so that AddressSanitizer sees an access beside it; outputs
- * are poisoned (NaN) before a kernel runs, so that an element that is not written is seen, too. */
+ * are poisoned (NaN) before a kernel runs, so that an element that is not written is seen, too. The host never looks at the device's memory but by
+ * cudaMemcpy: the same tests run on a GPU (tests/gpu). */
 #ifndef BELAY_TESTS_CUDA_CHECK_H
 #define BELAY_TESTS_CUDA_CHECK_H
 
@@ -88,27 +89,55 @@ struct array {
     /* x, rounded, to the device; x becomes what was rounded. */
     array &push()
     {
-        for (size_t i = 0; i < x.size(); i++)
-            if (half) {
-                __nv_bfloat16 v = __float2bfloat16_rn((float)x[i]);
-                ((__nv_bfloat16 *)device)[i] = v;
-                x[i] = (double)__bfloat162float(v);
-            } else {
-                ((float *)device)[i] = (float)x[i];
-                x[i] = (double)(float)x[i];
-            }
-        return *this;
+        std::vector<unsigned char> bytes(x.size() * element());
+        for (size_t i = 0; i < x.size(); i++) {
+            encode(&bytes[i * element()], x[i]);
+            x[i] = decode(&bytes[i * element()]);
+        }
+        return put(bytes);
     }
     /* Every element of the device becomes NaN. */
     array &poison()
     {
-        memset(device, 0xff, x.size() * element());
-        return *this;
+        return put(std::vector<unsigned char>(x.size() * element(), 0xff));
     }
+    /* All that the device has. */
+    std::vector<double> pull() const
+    {
+        std::vector<unsigned char> bytes(x.size() * element());
+        std::vector<double> out(x.size());
+        assert_int_equal(cudaMemcpy(bytes.data(), device, bytes.size(), cudaMemcpyDeviceToHost), cudaSuccess);
+        for (size_t i = 0; i < out.size(); i++)
+            out[i] = decode(&bytes[i * element()]);
+        return out;
+    }
+    /* One element of it. */
     double at(size_t i) const
     {
-        return half ? (double)__bfloat162float(((const __nv_bfloat16 *)device)[i])
-                    : (double)((const float *)device)[i];
+        unsigned char bytes[4];
+        assert_int_equal(
+            cudaMemcpy(bytes, (const char *)device + i * element(), element(), cudaMemcpyDeviceToHost),
+            cudaSuccess);
+        return decode(bytes);
+    }
+
+    array &put(const std::vector<unsigned char> &bytes)
+    {
+        assert_int_equal(cudaMemcpy(device, bytes.data(), bytes.size(), cudaMemcpyHostToDevice), cudaSuccess);
+        return *this;
+    }
+    void encode(unsigned char *to, double v) const
+    {
+        float wide = (float)v;
+        __nv_bfloat16 narrow = __float2bfloat16_rn(wide);
+        memcpy(to, half ? (const void *)&narrow : (const void *)&wide, element());
+    }
+    double decode(const unsigned char *from) const
+    {
+        float wide;
+        __nv_bfloat16 narrow;
+        memcpy(half ? (void *)&narrow : (void *)&wide, from, element());
+        return half ? (double)__bfloat162float(narrow) : (double)wide;
     }
 
     f32::act *act()
@@ -155,8 +184,9 @@ template <class T> struct integers {
 static inline void expect_near(const char *what, const array &a, double tolerance, double size = 1)
 {
     cudaDeviceSynchronize();
+    std::vector<double> all = a.pull();
     for (size_t i = 0; i < a.x.size(); i++) {
-        double got = a.at(i), want = a.x[i];
+        double got = all[i], want = a.x[i];
         bool same = isnan(want)   ? isnan(got)
                     : isinf(want) ? got == want
                                   : fabs(got - want) <= tolerance * (size + fabs(want));
