@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/elem.h"
 #include "kernels/cpu/fill.h"
+#include "kernels/cpu/hash.h"
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/vmath.h"
 
@@ -42,6 +43,33 @@ static void round_chunk(elem *restrict out, const real *restrict x, size_t count
         out[i] = elem_store(x[i]);
 }
 
+/* As elem_store, but up where the random bits of element `first + i` are below the bits that go. */
+#ifdef BELAY_ACT_BF16
+static inline elem store_by_chance(real x, uint32_t chance)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (!(x - x == 0)) /* NaN and Inf stay what they are */
+        return elem_store(x);
+    return (elem)((bits + (0xFFFF - (chance >> 16))) >> 16);
+}
+#else
+static inline elem store_by_chance(real x, uint32_t chance)
+{
+    (void)chance; /* nothing goes */
+    return x;
+}
+#endif
+
+static void round_chunk_by_chance(elem *restrict out, const real *restrict x, size_t count, uint64_t key,
+                                  uint64_t first)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t row = hash_row(key, first + i);
+        out[i] = store_by_chance(x[i], hash_column((uint32_t)row, (uint32_t)(row >> 32), 0));
+    }
+}
+
 static void adamw(real *parameters, real *m, real *v, const real *gradients, act *weights, size_t count,
                   const struct kernel_adamw *config)
 {
@@ -51,7 +79,12 @@ static void adamw(real *parameters, real *m, real *v, const real *gradients, act
     for (size_t i = 0; i < chunks; i++) {
         size_t at = i * PARTS_CHUNK, size = parts_chunk(count, i);
         update_chunk(parameters + at, m + at, v + at, gradients + at, size, &r);
-        if (weights && (const void *)weights != parameters)
+        if (!weights || (const void *)weights == parameters)
+            continue;
+        if (config->stochastic)
+            round_chunk_by_chance(elems(weights) + at, parameters + at, size, config->key,
+                                  config->first + at);
+        else
             round_chunk(elems(weights) + at, parameters + at, size);
     }
 }

@@ -5,7 +5,14 @@
 #include <stdint.h>
 #include <unistd.h>
 
-static _Atomic size_t taken;
+static _Atomic size_t taken, most;
+
+static void raise_most(size_t to)
+{
+    size_t before = atomic_load(&most);
+    while (before < to && !atomic_compare_exchange_weak(&most, &before, to)) {
+    }
+}
 
 size_t budget_whole(void)
 {
@@ -20,15 +27,26 @@ bool budget_take(size_t bytes)
         if (bytes > whole || before > whole - bytes)
             return false;
     } while (!atomic_compare_exchange_weak(&taken, &before, before + bytes));
+    raise_most(before + bytes);
     return true;
 }
 
 void budget_add(size_t bytes)
 {
-    atomic_fetch_add(&taken, bytes);
+    raise_most(atomic_fetch_add(&taken, bytes) + bytes);
 }
 
 void budget_give(size_t bytes)
 {
     atomic_fetch_sub(&taken, bytes);
+}
+
+size_t budget_taken(void)
+{
+    return atomic_load(&taken);
+}
+
+size_t budget_peak(void)
+{
+    return atomic_load(&most);
 }

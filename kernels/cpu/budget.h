@@ -11,6 +11,9 @@ bool budget_take(size_t bytes);
 /* Counts a few bytes more that are there already. */
 void budget_add(size_t bytes);
 void budget_give(size_t bytes);
+/* What is taken now, and the most that was. */
+size_t budget_taken(void);
+size_t budget_peak(void);
 /* All that there is. */
 size_t budget_whole(void);
 

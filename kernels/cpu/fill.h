@@ -15,9 +15,11 @@
     X(dropout)                                                                                               \
     X(embedding)                                                                                             \
     X(gemm)                                                                                                  \
+    X(linear)                                                                                                \
     X(loss)                                                                                                  \
     X(memory)                                                                                                \
     X(norm)                                                                                                  \
+    X(residual)                                                                                              \
     X(rope)                                                                                                  \
     X(router)                                                                                                \
     X(rows)

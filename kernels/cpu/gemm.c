@@ -6,6 +6,9 @@
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/room.h"
 
+/* Logits at once: 32 Mi, large enough for the matrix library. */
+#define LOGITS ((size_t)32 << 20)
+
 #if ELEM_IS_REAL
 static struct blas_matrix plain(struct kernel_matrix x)
 {
@@ -116,6 +119,7 @@ static void gemm(size_t m, size_t n, size_t k, struct kernel_matrix a, struct ke
 
 void FILL(gemm)(struct kernels *table)
 {
+    table->logits = LOGITS;
     table->describe = blas_describe;
     table->gemm = gemm;
     table->gemm_real = gemm_real;

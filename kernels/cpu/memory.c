@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/budget.h"
 #include "kernels/cpu/fill.h"
+#include "kernels/cpu/hash.h"
 #include "kernels/cpu/parts.h"
 
 #define LANES     32
@@ -56,8 +57,27 @@ static void copy(void *out, const void *x, size_t bytes)
         memcpy((char *)out + i * PARTS_CHUNK, (const char *)x + i * PARTS_CHUNK, parts_chunk(bytes, i));
 }
 
-/* Everything is computed when its function returns. */
+static void memory(struct kernel_memory *out)
+{
+    *out = (struct kernel_memory){budget_taken(), budget_peak(), budget_whole()};
+}
+
+/* Everything is computed when its function returns, and nothing is kept of it. */
 static void sync_nothing(void) {}
+static void forget_nothing(void) {}
+
+static void repeat(uint64_t number, void (*work)(void *owner), void *owner)
+{
+    (void)number;
+    work(owner);
+}
+
+/* What fails here fails at once. */
+static void doing(const char *what, int64_t number)
+{
+    (void)what;
+    (void)number;
+}
 
 static void add_real(real *out, const real *x, size_t count)
 {
@@ -111,6 +131,30 @@ static bool all_finite(const real *x, size_t count)
     return !bad;
 }
 
+static uint64_t hash_word(uint64_t word, size_t i)
+{
+    return mix64(word ^ mix64(i + MIX_GOLDEN));
+}
+
+static uint64_t hash(const void *x, size_t bytes)
+{
+    const char *at = x;
+    uint64_t sum = 0;
+    size_t words = bytes / sizeof sum;
+#pragma omp parallel for schedule(static) reduction(+ : sum) if (bytes > PARTS_BYTES)
+    for (size_t i = 0; i < words; i++) {
+        uint64_t word;
+        memcpy(&word, at + i * sizeof word, sizeof word);
+        sum += hash_word(word, i);
+    }
+    if (bytes % sizeof sum > 0) {
+        uint64_t last = 0;
+        memcpy(&last, at + words * sizeof last, bytes % sizeof last);
+        sum += hash_word(last, words);
+    }
+    return sum;
+}
+
 static void copy_rows(void *out, size_t out_stride, const void *x, size_t x_stride, size_t rows, size_t bytes)
 {
 #pragma omp parallel for schedule(static) if (rows * bytes > PARTS_SERIAL * sizeof(real))
@@ -126,8 +170,13 @@ void FILL(memory)(struct kernels *table)
     table->copy_rows = copy_rows;
     table->copy = table->to_host = table->from_host = copy;
     table->sync = sync_nothing;
+    table->memory = memory;
+    table->repeat = repeat;
+    table->forget = forget_nothing;
+    table->doing = doing;
     table->add_real = add_real;
     table->scale_real = scale_real;
     table->sum_of_squares = sum_of_squares;
     table->all_finite = all_finite;
+    table->hash = hash;
 }

@@ -114,6 +114,62 @@ static void rope_back(real *const *dx, real *const *x)
     k->rope(acts(dx[0]), cosine, sine, positions, true, 3, 6, C, N);
 }
 
+/* ---- linear layers: x (N,C), weight (OUT,C), bias (OUT); what the stream had (N,OUT) ---- */
+
+enum { OUT = 7 };
+
+static struct kernel_linear layer_of(real *const *x)
+{
+    return (struct kernel_linear){acts(x[1]), acts(x[2]), C, OUT};
+}
+
+static double linear(real *const *x)
+{
+    struct kernel_linear l = layer_of(x);
+    k->linear_forward(acts(out), acts(x[3]), acts(x[0]), &l, N);
+    return weighted(N * OUT);
+}
+static void linear_back(real *const *dx, real *const *x)
+{
+    struct kernel_linear l = layer_of(x);
+    k->linear_backward(acts(dx[0]), false, acts(weight), &l, N);
+    k->linear_weights(dx[1], dx[2], acts(weight), acts(x[0]), &l, N);
+    memcpy(dx[3], weight, sizeof(real) * N * OUT);
+}
+
+/* two layers with GELU between them: x (N,C), up (OUT,C) and its bias, down (C,OUT) */
+static double linear_gelu(real *const *x)
+{
+    struct kernel_linear up = layer_of(x), down = {acts(x[3]), NULL, OUT, C};
+    k->linear_gelu_forward(acts(lse), acts(other), acts(x[0]), &up, N);
+    k->linear_forward(acts(out), NULL, acts(lse), &down, N);
+    return weighted(N * C);
+}
+static void linear_gelu_back(real *const *dx, real *const *x)
+{
+    struct kernel_linear up = layer_of(x), down = {acts(x[3]), NULL, OUT, C};
+    real dbefore[N * OUT];
+    k->linear_weights(dx[3], NULL, acts(weight), acts(lse), &down, N);
+    k->linear_gelu_backward(acts(dbefore), acts(weight), acts(other), &down, N);
+    k->linear_weights(dx[1], dx[2], acts(dbefore), acts(x[0]), &up, N);
+    k->linear_backward(acts(dx[0]), true, acts(dbefore), &up, N);
+}
+
+/* in + dropped (x + bias) */
+static double residual(real *const *x)
+{
+    k->residual_forward(acts(out), acts(x[0]), acts(x[1]), acts(x[2]), &(struct kernel_dropout){0.4, 3, ids},
+                        NULL, N, C);
+    return weighted(N * C);
+}
+static void residual_back(real *const *dx, real *const *x)
+{
+    (void)x;
+    memcpy(dx[0], weight, sizeof(real) * N * C);
+    k->dropout(acts(dx[1]), acts(weight), &(struct kernel_dropout){0.4, 3, ids}, N, C);
+    k->bias_backward(dx[2], acts(dx[1]), N, C);
+}
+
 /* ---- loss over a vocabulary in three parts ---- */
 
 enum { WORDS = 19 };
@@ -225,6 +281,9 @@ static const struct row table[] = {
     {"swiglu", swiglu, swiglu_back, {N * 2 * C}},
     {"dropout", dropout, dropout_back, {N * C}},
     {"rope", rope, rope_back, {N * C}},
+    {"linear", linear, linear_back, {N * C, OUT *C, OUT, N *OUT}},
+    {"linear with GELU", linear_gelu, linear_gelu_back, {N * C, OUT *C, OUT, C *OUT}},
+    {"residual", residual, residual_back, {N * C, N *C, C}},
     {"cross entropy in 3 parts", cross_entropy, cross_entropy_back, {N * WORDS}},
     {"router", router, router_back, {N * EXPERTS}},
     {"combined rows", combine, combine_back, {10 * C, N *TOP}},

@@ -82,10 +82,59 @@ static void check_special(const struct kernels *k)
 }
 TYPED_TEST(zeros_stay_and_nan_shows, check_special)
 
+/* Whole halves of a step between two neighbours of bf16: rounded up as often as down, and each by the hash of its own place, so that a cut of
+ * the array changes nothing. */
+static void chance_rounds_as_often_as_is_right(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    static const double parts[] = {0, 0.125, 0.5, 0.75};
+    const struct kernels *k = table_of(KERNEL_BF16);
+    real *p = random_new(N, 0), *m = random_new(N, 0), *v = random_new(N, 0), *g = random_new(N, 0);
+    act *weights = act_random(k, N, 1), *cut = act_random(k, N, 1);
+    for (size_t part = 0; part < COUNT(parts); part++) {
+        struct kernel_adamw c = {.beta1 = 0.9, .beta2 = 0.9, .gradient_scale = 1, .step = 1, .eps = 1};
+        c.stochastic = true;
+        c.key = 5;
+        size_t up = 0;
+        for (size_t i = 0; i < N; i++)
+            p[i] = (real)((i % 2 ? -1 : 1) * (1 + parts[part] / 128));
+        k->adamw(p, m, v, g, weights, N, &c);
+        for (size_t i = 0; i < N; i++) {
+            double w = fabs(value(k, weights, i));
+            assert_true(w == 1 || w == 1 + 1.0 / 128);
+            up += w > 1;
+        }
+        expect_within((double)up, N * parts[part], 5 * sqrt(N * parts[part] * (1 - parts[part])), "up", part);
+        k->adamw(p, m, v, g, cut, 777, &c);
+        c.first = 777;
+        k->adamw(p + 777, m + 777, v + 777, g + 777, act_at(k, cut, 777), N - 777, &c);
+        assert_memory_equal(cut, weights, N * k->act_size);
+    }
+    FREE(p, m, v, g, weights, cut);
+}
+
+static void chance_leaves_what_is_no_number(void **state)
+{
+    (void)state;
+    const struct kernels *k = table_of(KERNEL_BF16);
+    struct kernel_adamw c = {.beta1 = 0.9, .beta2 = 0.9, .gradient_scale = 1, .step = 1, .eps = 1};
+    c.stochastic = true;
+    real p[3] = {NAN, INFINITY, -INFINITY}, m[3] = {0}, v[3] = {0}, g[3] = {0};
+    act *weights = act_random(k, 3, 1);
+    for (c.key = 0; c.key < 50; c.key++) {
+        k->adamw(p, m, v, g, weights, 3, &c);
+        assert_true(isnan(value(k, weights, 0)) && value(k, weights, 1) == INFINITY &&
+                    value(k, weights, 2) == -INFINITY);
+    }
+    free(weights);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(updates_match_double),
-                                       cmocka_unit_test(weights_may_be_the_parameters),
-                                       cmocka_unit_test(zeros_stay_and_nan_shows)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(updates_match_double), cmocka_unit_test(weights_may_be_the_parameters),
+        cmocka_unit_test(zeros_stay_and_nan_shows), cmocka_unit_test(chance_rounds_as_often_as_is_right),
+        cmocka_unit_test(chance_leaves_what_is_no_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

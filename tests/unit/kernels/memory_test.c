@@ -191,6 +191,69 @@ static void check_broken(const struct kernels *k)
 }
 TYPED_TEST(broken_numbers_are_found_anywhere, check_broken)
 
+static void check_accounts(const struct kernels *k)
+{
+    struct kernel_memory before, during, after;
+    size_t some = (size_t)3 << 20;
+    k->memory(&before);
+    void *x = k->alloc(some);
+    k->memory(&during);
+    k->free(x);
+    k->memory(&after);
+    assert_true(during.held >= before.held + some && during.held < before.held + 2 * some);
+    assert_true(during.peak >= during.held && after.peak == during.peak);
+    assert_true(after.held == before.held && after.device == budget_whole());
+}
+TYPED_TEST(memory_is_counted, check_accounts)
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 30;
+    x *= 0xBF58476D1CE4E5B9;
+    x ^= x >> 27;
+    x *= 0x94D049BB133111EB;
+    x ^= x >> 31;
+    return x;
+}
+
+/* The formula of kernels.h, by its letters, byte by byte. */
+static void check_hash(const struct kernels *k)
+{
+    for (size_t c = 0; c < COUNT(counts); c++) {
+        size_t n = counts[c];
+        unsigned char *x = malloc(n + 1);
+        uint64_t sum = 0, word = 0;
+        for (size_t i = 0; i < n; i++) {
+            x[i] = (unsigned char)lrand48();
+            word |= (uint64_t)x[i] << 8 * (i % 8);
+            if (i % 8 == 7 || i + 1 == n) {
+                sum += mix(word ^ mix(i / 8 + 0x9E3779B97F4A7C15));
+                word = 0;
+            }
+        }
+        assert_true(k->hash(x, n) == sum);
+        free(x);
+    }
+}
+TYPED_TEST(hash_follows_the_formula, check_hash)
+
+static void count(void *owner)
+{
+    ++*(int *)owner;
+}
+
+static void check_repeat(const struct kernels *k)
+{
+    int calls = 0;
+    k->doing("counting %lld", 1);
+    k->repeat(1, count, &calls);
+    k->repeat(1, count, &calls);
+    k->forget();
+    k->repeat(1, count, &calls);
+    assert_int_equal(calls, 3);
+}
+TYPED_TEST(what_is_repeated_is_done_each_time, check_repeat)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +266,9 @@ int main(void)
         cmocka_unit_test(every_bf16_survives_the_way_to_float_and_back),
         cmocka_unit_test(sum_of_squares_is_the_same_for_every_thread_count),
         cmocka_unit_test(broken_numbers_are_found_anywhere),
+        cmocka_unit_test(memory_is_counted),
+        cmocka_unit_test(hash_follows_the_formula),
+        cmocka_unit_test(what_is_repeated_is_done_each_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
