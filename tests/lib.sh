@@ -55,6 +55,15 @@ kill9() {
 quiet() { "$@" >/dev/null; } # for `ok`, whose own line must not be swallowed
 skip() { TAP_COUNT=$((TAP_COUNT + 1)); echo "ok $TAP_COUNT - $1 # SKIP $2"; }
 
+# A Python that has PyTorch; fails when none has. One of the user's own may stand before Debian's, which has the package.
+torch_python() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    "$python" -c 'import torch' 2>/dev/null && { echo "$python"; return; }
+  done
+  return 1
+}
+
 # until_true SECONDS COMMAND...: waits for a condition; false, and said, when it did not come true in time (a sanitizer build has more)
 until_true() {
   local end=$(( $(date +%s%N) + $1 * ${BELAY_TEST_SLOWDOWN:-1} * 1000000000 )); shift

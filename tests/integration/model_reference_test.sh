@@ -2,14 +2,6 @@
 # The committed numbers that the model is compared with (tests/unit/runtime/reference_test.c) are what PyTorch gives here.
 . "$(dirname "$0")/../lib.sh"
 folder=$(dirname "$0")/../fixtures/model
-# A Python of the user's own may stand before Debian's, which has the package.
-torch_python() {
-  local python
-  for python in python3 /usr/bin/python3; do
-    "$python" -c 'import torch' 2>/dev/null && { echo "$python"; return; }
-  done
-  return 1
-}
 plan 2
 if ! python=$(torch_python); then
   skip "reference.json is what reference.py gives" "PyTorch is not there; Debian's package is python3-torch"

@@ -3,14 +3,6 @@
 . "$(dirname "$0")/../lib.sh"
 script=$(cd "$(dirname "$0")/../programs" && pwd)/safetensors_torch.py
 cd "$SCRATCH" || exit 1
-# A Python of the user's own may stand before Debian's, which has the package.
-torch_python() {
-  local python
-  for python in python3 /usr/bin/python3; do
-    "$python" -c 'import torch' 2>/dev/null && { echo "$python"; return; }
-  done
-  return 1
-}
 quietly() { "$@" >out 2>&1 || { diag "$(cat out)"; return 1; }; }
 plan 17
 if ! python=$(torch_python); then
