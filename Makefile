@@ -178,7 +178,7 @@ $(BUILD)/tests/mesh/mesh_check: $(BUILD)/obj/tests/mesh/mesh_check.o $(call arch
 # The same sources are compiled for the host by the emulator of tests/emu: with sanitizers into the programs of tests/cuda, and plainly into a backend
 # that belay-train loads.
 CUDA_SRC := $(wildcard kernels/cuda/*.cu)
-EMU_FLAGS := -std=c++17 -O2 -g -fno-strict-aliasing -ftrivial-auto-var-init=pattern -fPIC -pthread -Wall -Wextra -Werror -Itests/emu/include -I. -D_GNU_SOURCE
+EMU_FLAGS := -std=c++17 -O2 -g -fno-strict-aliasing -ftrivial-auto-var-init=pattern -fPIC -pthread -Wall -Wextra -Werror -Wno-unknown-pragmas -Itests/emu/include -I. -D_GNU_SOURCE
 EMU_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CUDA_TEST_SRC := $(wildcard tests/cuda/*_test.cpp)
 CUDA_TESTS := $(patsubst tests/%.cpp,$(BUILD)/tests/%,$(CUDA_TEST_SRC))
