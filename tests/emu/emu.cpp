@@ -1,6 +1,7 @@
 /* emu: the machine behind emu_device.h. Compiled without -fsanitize, with -DEMU_ASAN or -DEMU_TSAN when the kernels are compiled with
  * -fsanitize=address or thread. */
 #include "emu_device.h"
+#include "tests/emu/machine.h"
 #include <link.h>
 #include <sys/mman.h>
 #ifdef EMU_ASAN
@@ -72,8 +73,7 @@ static Stack pool[1024];
 static int npool;
 static void *main_sp;
 static const char *kname = "?";
-static void (*body)(void *);
-static void *body_arg;
+static const std::function<void()> *body;
 static char sy0[1024], *sy = sy0, tsan_start, tsan_end;
 static void *dead[4096];
 static int ndead;
@@ -88,7 +88,6 @@ static struct {
     size_t n;
 } limits[256];
 static int nlimits;
-static cudaError_t last_error;
 static uint32_t rnd()
 {
     rng ^= rng << 13;
@@ -96,15 +95,6 @@ static uint32_t rnd()
     rng ^= rng << 17;
     return (uint32_t)(rng >> 16);
 }
-static void fill(void *p, size_t n)
-{
-    volatile unsigned char *c = (volatile unsigned char *)p;
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        *(volatile uint64_t *)(c + i) = ~0ull;
-    for (; i < n; i++)
-        c[i] = 0xFF;
-} // not intercepted
 static Thread &me()
 {
     return *(Thread *)cur;
@@ -171,7 +161,7 @@ static void fiber_main()
     __sanitizer_finish_switch_fiber(nullptr, (const void **)&main_stk.base, &main_stk.size);
 #endif
     EMU_ACQ(&tsan_start);
-    body(body_arg);
+    (*body)();
     Thread &t = me();
     if (t.ncp)
         die("thread exits with unfinished cp.async", t.file, t.line);
@@ -321,7 +311,7 @@ static void run_block()
         if (posix_memalign(&p, 128, B.dyn_size))
             die("smem");
         B.dyn = (unsigned char *)p;
-        fill(p, B.dyn_size);
+        poison(p, B.dyn_size);
     }
     EMU_REL(&tsan_start);
     while (nready)
@@ -348,31 +338,57 @@ static void schedule(const char *order, uint64_t seed)
         rnd();
 }
 static void shared_drop();
-void launch_f(const char *name, const void *key, dim3 g, dim3 b, size_t smem, void (*fn)(void *), void *arg)
+static bool launch_fits(const grid &l)
+{
+    size_t n = (size_t)l.threads.x * l.threads.y * l.threads.z;
+    size_t lim = 48 * 1024;
+    for (int i = 0; i < nlimits; i++)
+        if (limits[i].k == l.key)
+            lim = limits[i].n;
+    bool blocks = l.blocks.x > 0 && l.blocks.y > 0 && l.blocks.z > 0 && l.blocks.x <= INT32_MAX &&
+                  l.blocks.y <= 65535 && l.blocks.z <= 65535;
+    if (blocks && n > 0 && n <= 1024 && l.threads.z <= 64 && l.dyn <= lim)
+        return true;
+    fprintf(stderr,
+            "EMU: invalid launch of %s: (%u,%u,%u) blocks of %zu threads, %zu bytes of DYN_SHARED (limit "
+            "%zu)\n",
+            l.name, l.blocks.x, l.blocks.y, l.blocks.z, n, l.dyn, lim);
+    report(l.dyn > lim ? cudaErrorInvalidValue : cudaErrorInvalidConfiguration);
+    return false;
+}
+static void run_grid(const grid &l, const std::function<void()> &work);
+void launch_grid(const grid &l, cudaStream_t stream, std::function<void()> work)
 {
     if (cur)
         die("launch from a kernel");
+    if (device_number() < 0)
+        report(cudaErrorNoDevice);
+    else if (!is_stream(stream))
+        report(cudaErrorInvalidResourceHandle);
+    else if (launch_fits(l))
+        enqueue(
+            stream,
+            [l, work = std::move(work)] {
+                run_grid(l, work);
+                return true;
+            },
+            l.name);
+}
+static void run_grid(const grid &l, const std::function<void()> &work)
+{
     if (sched < 0) {
         const char *order = getenv("EMU_SCHED"), *seed = getenv("EMU_SEED");
         schedule(order ? order : "fwd", seed ? strtoull(seed, 0, 10) : 1);
     }
-    size_t n = (size_t)b.x * b.y * b.z, nb = (size_t)g.x * g.y * g.z, lim = 48 * 1024;
-    for (int i = 0; i < nlimits; i++)
-        if (limits[i].k == key)
-            lim = limits[i].n;
-    if (!n || n > 1024 || b.z > 64 || !nb || g.y > 65535 || g.z > 65535 || smem > lim) {
-        fprintf(stderr, "EMU: invalid launch of %s: %zu threads, %zu blocks, %zu bytes smem (limit %zu)\n",
-                name, n, nb, smem, lim);
-        last_error = cudaErrorInvalidValue;
-        return;
-    }
+    dim3 g = l.blocks, b = l.threads;
+    size_t n = (size_t)b.x * b.y * b.z, nb = (size_t)g.x * g.y * g.z, smem = l.dyn;
+    const char *name = l.name;
     kname = name;
     nthr = (int)n;
     B.bdim = b;
     B.gdim = g;
     B.dyn_size = smem;
-    body = fn;
-    body_arg = arg;
+    body = &work;
     for (size_t i = 0; i < nb; i++) {
         size_t k = sched == REV ? nb - 1 - i : i;
         B.bidx = {(unsigned)(k % g.x), (unsigned)(k / g.x % g.y), (unsigned)(k / ((size_t)g.x * g.y))};
@@ -494,7 +510,7 @@ void cp_async(void *dst, const void *src, int n, const char *f, int l)
     memcpy(tmp, src, n); // checked by ASan
 #ifndef EMU_TSAN
     if (cp_late) {
-        fill(dst, n);
+        poison(dst, n);
         if (t.ncp == t.capcp)
             t.cp = (Cp *)realloc(t.cp, (t.capcp = t.capcp * 2 + 16) * sizeof(Cp));
         t.cp[t.ncp++] = {dst, src, n, t.cp_group};
@@ -541,7 +557,7 @@ void *shared(const void *key, size_t bytes)
     void *p;
     if (posix_memalign(&p, 128, bytes))
         die("shared memory");
-    fill(p, bytes);
+    poison(p, bytes);
     fixed[n_fixed].key = key;
     fixed[n_fixed++].p = p;
     return p;
@@ -552,73 +568,20 @@ static void shared_drop()
         free(fixed[--n_fixed].p);
 }
 } // namespace emu
-/* ---- host runtime API: in place of libcudart ---- */
+/* ---- limits ---- */
 #define EMU_API extern "C" cudaError_t
-EMU_API cudaMalloc(void **p, size_t n)
-{
-    *p = nullptr;
-    if (posix_memalign(p, 256, n ? n : 1))
-        return cudaErrorMemoryAllocation;
-    emu::fill(*p, n);
-    return cudaSuccess;
-}
-EMU_API cudaFree(void *p)
-{
-    free(p);
-    return cudaSuccess;
-}
-EMU_API cudaMemcpy(void *d, const void *s, size_t n, cudaMemcpyKind)
-{
-    memcpy(d, s, n);
-    return cudaSuccess;
-}
-EMU_API cudaMemset(void *d, int v, size_t n)
-{
-    memset(d, v, n);
-    return cudaSuccess;
-}
-EMU_API cudaMemcpyAsync(void *d, const void *s, size_t n, cudaMemcpyKind, cudaStream_t)
-{
-    memmove(d, s, n);
-    return cudaSuccess;
-}
-EMU_API cudaMemsetAsync(void *d, int v, size_t n, cudaStream_t)
-{
-    memset(d, v, n);
-    return cudaSuccess;
-}
-EMU_API cudaGetLastError(void)
-{
-    cudaError_t e = emu::last_error;
-    emu::last_error = cudaSuccess;
-    return e;
-}
-EMU_API cudaDeviceSynchronize(void)
-{
-    return cudaSuccess;
-}
-EMU_API cudaStreamSynchronize(cudaStream_t)
-{
-    return cudaSuccess;
-}
-extern "C" const char *cudaGetErrorString(cudaError_t e)
-{
-    return e == cudaSuccess                 ? "no error"
-           : e == cudaErrorMemoryAllocation ? "out of memory"
-                                            : "invalid argument";
-}
 EMU_API cudaFuncSetAttribute(const void *k, cudaFuncAttribute a, int v)
 {
     if (a != cudaFuncAttributeMaxDynamicSharedMemorySize)
         return cudaSuccess;
-    if (v > 227 * 1024)
-        return cudaErrorInvalidValue;
+    if (v < 0 || (size_t)v > emu::device_shared_limit())
+        return emu::report(cudaErrorInvalidValue);
     int i = 0;
     while (i < emu::nlimits && emu::limits[i].k != k)
         i++;
     if (i == emu::nlimits) {
         if (i == 256)
-            return cudaErrorInvalidValue;
+            return emu::report(cudaErrorInvalidValue);
         emu::nlimits++;
     }
     emu::limits[i].k = k;

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -45,18 +46,19 @@ Bufs meet(uint32_t mask, const void *v, int n, const char *f, int l, const void 
 void cp_async(void *dst, const void *src, int n, const char *f, int l);
 void cp_commit();
 void cp_wait(int keep);
-void launch_f(const char *name, const void *key, dim3 g, dim3 b, size_t smem, void (*body)(void *),
-              void *arg);
-template <class F> void call(void *p)
-{
-    (*(F *)p)();
-}
+struct grid {
+    const char *name;
+    const void *key; /* the kernel's address */
+    dim3 blocks, threads;
+    size_t dyn; /* bytes of DYN_SHARED */
+};
+/* Enqueues it; work: the kernel with its arguments, called by each thread. */
+void launch_grid(const grid &l, cudaStream_t stream, std::function<void()> work);
 template <class... P, class... A>
-void launch(const char *name, dim3 g, dim3 b, size_t smem, cudaStream_t, void (*k)(P...), A &&...a)
+void launch(const char *name, dim3 g, dim3 b, size_t dyn, cudaStream_t stream, void (*k)(P...), A &&...a)
 {
     std::tuple<P...> args(std::forward<A>(a)...);
-    auto f = [&] { std::apply(k, args); };
-    launch_f(name, (const void *)k, g, b, smem, call<decltype(f)>, &f);
+    launch_grid({name, (const void *)k, g, b, dyn}, stream, [k, args] { std::apply(k, args); });
 }
 template <class T> T shfl(uint32_t mask, T v, int src, const char *f, int l)
 {

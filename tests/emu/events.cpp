@@ -1,0 +1,96 @@
+/* events: places in streams that others wait for (queue.h), and when they were reached. */
+#include <time.h>
+
+#include <memory>
+
+#include "tests/emu/machine.h"
+
+struct CUevent_st {
+    bool timed;
+    emu::position at = {NULL, 0}; /* reached from the start: nothing recorded yet */
+    std::shared_ptr<double> ms = std::make_shared<double>(); /* when; a new one for each record */
+};
+
+using namespace emu;
+
+static double milliseconds()
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+extern "C" {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    if (device_number() < 0)
+        return report(cudaErrorNoDevice);
+    if (flags & ~(unsigned)(cudaEventBlockingSync | cudaEventDisableTiming))
+        return report(cudaErrorInvalidValue);
+    *event = new CUevent_st;
+    (*event)->timed = !(flags & cudaEventDisableTiming);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    if (!event)
+        return report(cudaErrorInvalidResourceHandle);
+    delete event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    if (!event || !is_stream(stream))
+        return report(cudaErrorInvalidResourceHandle);
+    std::shared_ptr<double> ms = event->ms = std::make_shared<double>();
+    enqueue(
+        stream,
+        [ms] {
+            *ms = milliseconds();
+            return true;
+        },
+        "the record of an event");
+    event->at = end_of(stream);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    if (!event || !is_stream(stream))
+        return report(cudaErrorInvalidResourceHandle);
+    stream_waits(stream, event->at);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    if (!event)
+        return report(cudaErrorInvalidResourceHandle);
+    return report(ask(event->at) ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    if (!event)
+        return report(cudaErrorInvalidResourceHandle);
+    wait_for(event->at);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+    if (!start || !end || !start->timed || !end->timed || !start->at.stream || !end->at.stream)
+        return report(cudaErrorInvalidResourceHandle);
+    if (!ask(start->at) || !ask(end->at))
+        return report(cudaErrorNotReady);
+    *ms = (float)(*end->ms - *start->ms);
+    return cudaSuccess;
+}
+}

@@ -1,0 +1,56 @@
+/* machine: what the files of the emulator share among themselves. */
+#ifndef BELAY_TESTS_EMU_MACHINE_H
+#define BELAY_TESTS_EMU_MACHINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cuda_runtime.h>
+
+#include "tests/emu/queue.h"
+
+namespace emu
+{
+/* Ends the process with a sentence (and the kernel's name and thread where one is running). */
+[[noreturn]] void die(const char *msg, const char *file, int line);
+
+/* ---- errors (runtime.cpp) ---- */
+
+/* Becomes the thread's last error unless it is success; returns it. */
+cudaError_t report(cudaError_t rc);
+
+/* ---- devices (runtime.cpp) ---- */
+
+/* The number of the thread's device among those of the host, or -1 when there is none. */
+int device_number();
+size_t device_memory();
+/* What a kernel may have at most after cudaFuncSetAttribute. */
+size_t device_shared_limit();
+
+/* ---- memory (memory.cpp) ---- */
+
+/* 0xff everywhere: NaN in every floating-point type. */
+void poison(void *p, size_t bytes);
+
+/* ---- queues (queue.cpp) ---- */
+
+/* Reached when the stream has done so many steps. */
+struct position {
+    CUstream_st *stream;
+    uint64_t count;
+};
+bool reached(const position &p);
+/* NULL is the legacy default stream. */
+bool is_stream(cudaStream_t stream);
+/* Behind all that the stream has been given. */
+position end_of(cudaStream_t stream);
+/* What is enqueued from now on waits for it. */
+void stream_waits(cudaStream_t stream, const position &p);
+/* Runs queues until it is reached. */
+void wait_for(const position &p);
+void wait_for_all();
+/* Reached? Queues may move. */
+bool ask(const position &p);
+} // namespace emu
+
+#endif
