@@ -77,10 +77,14 @@ static size_t alike(const struct cache *c, size_t i)
     return n;
 }
 
+/* out: attention's sums, where they are not its result */
 static void look_back(const struct model *m, const struct layer *y, const struct run *r, size_t batch,
                       real *out)
 {
+    const act *q = act_in(m->k, y->a->qkv, r->first * m->qkv);
     const act *kv = act_in(m->k, m->cache->kv, place_of(m, y->l, r->sequence, 0));
+    const act *v = act_in(m->k, kv, m->keys);
+    real *lse = y->a->lse + r->first * m->heads;
     struct kernel_attention shape = {.batch = batch,
                                      .queries = r->rows,
                                      .keys = r->past + r->rows,
@@ -95,21 +99,21 @@ static void look_back(const struct model *m, const struct layer *y, const struct
                                      .out_batch = r->rows * m->queries,
                                      .lse_stride = r->rows,
                                      .causal = true};
-    m->k->attention_forward(out + r->first * m->queries, y->a->lse + r->first * m->heads, true,
-                            act_in(m->k, y->a->qkv, r->first * m->qkv), kv, act_in(m->k, kv, m->keys),
-                            &shape);
+    if (model_whole(m))
+        m->k->attention_whole(act_at(m->k, y->a->attention, r->first * m->queries), lse, q, kv, v, &shape);
+    else
+        m->k->attention_forward(out + r->first * m->queries, lse, true, q, kv, v, &shape);
 }
 
 void cache_forward(struct model *m, const struct layer *y)
 {
     const struct cache *c = m->cache;
-    bool wide = m->k->act_size == sizeof(real);
-    real *out = wide ? (real *)(void *)y->a->attention : m->s.out;
+    real *out = model_wide(m) ? (real *)(void *)y->a->attention : m->s.out;
     for (size_t i = 0; i < c->n_runs; i++)
         keep(m, &c->runs[i], y);
     for (size_t i = 0; i < c->n_runs; i += alike(c, i))
         look_back(m, y, &c->runs[i], alike(c, i), out);
-    if (!wide)
+    if (!model_wide(m) && !model_whole(m))
         m->k->act_from_real(y->a->attention, out, m->n * m->queries);
 }
 

@@ -5,13 +5,12 @@
  * turned into their gradients at once, because the scale of the loss is known ahead: they are never kept, and never gathered. */
 #include "runtime/model/model_private.h"
 
-/* Rows of logits at a time: 32 Mi numbers on a rank, at least 64 rows: large enough for the matrix library. */
-#define PIECE_NUMBERS ((size_t)32 << 20)
-#define PIECE_LEAST   64
+/* Rows of logits at a time, however large the vocabulary is. */
+#define PIECE_LEAST 64
 
 size_t head_piece(const struct model *m)
 {
-    size_t rows = PIECE_NUMBERS / m->vocab, wanted = m->cache ? m->r.sequences : m->n;
+    size_t rows = m->k->logits / m->vocab, wanted = m->cache ? m->r.sequences : m->n;
     rows = rows < PIECE_LEAST ? PIECE_LEAST : rows;
     return rows < wanted ? rows : wanted;
 }
@@ -158,13 +157,22 @@ static double pieces(const struct model *m, const struct head *h, const struct m
     return sum;
 }
 
+static struct kernel_norm last_norm_of(const struct model *m, const struct slot *slot, size_t unit)
+{
+    struct kernel_norm norm = norm_of(m, unit, "norm.weight", "norm.bias");
+    norm.out = m->s.narrow;
+    norm.mean = slot->mean;
+    norm.rstd = slot->rstd;
+    return norm;
+}
+
 /* The last norm of x (rows, C), in s.narrow. */
 static void last_norm(const struct model *m, const struct slot *slot, const act *x, size_t rows)
 {
     size_t unit = model_unit_of(m, UNIT_NORM, LAYOUT_NONE);
     model_need(m, unit, false);
-    struct norm norm = norm_of(m, unit, "norm.weight", "norm.bias", false);
-    norm_forward(m, &norm, x, m->s.narrow, slot->mean, slot->rstd, rows);
+    struct kernel_norm norm = last_norm_of(m, slot, unit);
+    norm_forward(m, &norm, x, rows);
     model_done(m, unit);
 }
 
@@ -207,9 +215,10 @@ void head_backward(struct model *m, const struct slot *slot, act *d)
 {
     size_t unit = model_unit_of(m, UNIT_NORM, LAYOUT_NONE);
     model_need(m, unit, true);
-    struct norm norm = norm_of(m, unit, "norm.weight", "norm.bias", true);
+    struct kernel_norm norm = last_norm_of(m, slot, unit);
     m->k->zero(d, m->rows * m->hidden * m->k->act_size);
-    norm_backward(m, &norm, slot->dnorm, slot->out, slot->mean, slot->rstd, d);
+    norm_backward(m, &norm, model_gradient(m, unit, "norm.weight"), model_bias_gradient(m, unit, "norm.bias"),
+                  slot->dnorm, slot->out, d);
     model_gradients_in(m, unit);
     model_done(m, unit);
 }

@@ -210,11 +210,6 @@ static void alloc_slot(struct model *m, struct slot *s)
         s->dnorm = model_alloc_act(m, m->rows * m->hidden);
 }
 
-static bool wide_numbers(const struct model *m)
-{
-    return m->k->act_size == sizeof(real);
-}
-
 static void alloc_ring(struct model *m)
 {
     for (int i = 0; i < 2; i++) {
@@ -228,9 +223,9 @@ static void alloc_scratch_back(struct model *m)
 {
     struct scratch *s = &m->s;
     s->queries = model_alloc_act(m, m->n * m->queries);
-    if (m->config.experts == 0)
+    if (m->config.experts == 0 && !model_gpt2(m))
         s->active = model_alloc_act(m, m->n * m->ffn);
-    if (!wide_numbers(m))
+    if (!model_wide(m) && !model_whole(m))
         s->dqkv = model_alloc_real(m, m->n * m->qkv);
     if (ends_here(m))
         s->dhead = model_alloc_act(m, m->n * m->hidden);
@@ -245,7 +240,7 @@ static void alloc_scratch(struct model *m)
     s->narrow = model_alloc_act(m, m->rows * m->hidden);
     if (m->config.experts > 0)
         moe_scratch_new(m);
-    if (!wide_numbers(m))
+    if (!model_wide(m) && !model_whole(m))
         s->out = model_alloc_real(m, m->n * m->queries);
     if (m->mesh->size.cp > 1)
         alloc_ring(m);

@@ -41,14 +41,14 @@ struct slot {
 };
 
 struct scratch {
-    act *full;                 /* (N,C): gathered over TP */
-    act *partial;              /* (N,C): to be summed over TP */
-    act *narrow;               /* (R,C) */
-    act *queries;              /* (N, queries): gradient of attention's output */
-    act *active;               /* (N,F) */
-    real *out;                 /* (N, queries): attention before rounding; in fp32 not needed */
-    real *dqkv;                /* (N, qkv): sums of attention's gradients; in fp32 not needed */
-    real *logits;              /* (rows of a piece, vocab) */
+    act *full;    /* (N,C): gathered over TP */
+    act *partial; /* (N,C): to be summed over TP */
+    act *narrow;  /* (R,C) */
+    act *queries; /* (N, queries): gradient of attention's output */
+    act *active;  /* (N,F), Llama: gradient of it */
+    real *out;    /* (N, queries): attention before rounding; in fp32 and for whole sequences not needed */
+    real *dqkv;   /* (N, qkv): sums of attention's gradients; likewise */
+    real *logits; /* (rows of a piece, vocab) */
     real *statistics, *losses; /* (2 or 2 TP, N); (N) */
     double *loss;              /* sum of the losses */
     act *head;                 /* (N,C) gathered output of the last norm */
@@ -91,6 +91,18 @@ static inline bool model_gpt2(const struct model *m)
     return m->config.arch == ARCH_GPT2;
 }
 
+/* Are act and real the same numbers? */
+static inline bool model_wide(const struct model *m)
+{
+    return m->k->act_size == sizeof(real);
+}
+
+/* Does attention need no sums beside its result? Where a rank has whole sequences and the backend a way for them. */
+static inline bool model_whole(const struct model *m)
+{
+    return m->mesh->size.cp == 1 && m->k->attention_whole;
+}
+
 /* Allocation that model_free undoes; NULL when memory is short. */
 void *model_alloc(struct model *m, size_t bytes);
 act *model_alloc_act(struct model *m, size_t count);
@@ -99,27 +111,14 @@ real *model_alloc_real(struct model *m, size_t count);
 /* ---- numbers of a unit ---- */
 const act *model_weight(const struct model *m, size_t unit, const char *suffix);
 real *model_gradient(const struct model *m, size_t unit, const char *suffix);
+/* The same of a bias; NULL where the architecture has none. */
+const act *model_bias(const struct model *m, size_t unit, const char *suffix);
+real *model_bias_gradient(const struct model *m, size_t unit, const char *suffix);
 size_t model_unit_of(const struct model *m, enum layout_unit_kind kind, size_t layer);
 void model_need(const struct model *m, size_t unit, bool gradients);
 void model_gradients_in(const struct model *m, size_t unit);
 void model_done(const struct model *m, size_t unit);
 void model_idle(const struct model *m);
-
-/* ---- linear layers: weight stored (out, in) ---- */
-struct linear {
-    const act *weight;
-    const act *bias; /* or NULL */
-    size_t in, out;
-};
-/* y (n, out) = x (n, in) W^T + bias; accumulate: y += x W^T + bias */
-void linear_forward(const struct model *m, const struct linear *l, const act *x, size_t n, bool accumulate,
-                    act *y);
-/* dx (n, in) = dy (n, out) W, or += */
-void linear_backward(const struct model *m, const struct linear *l, const act *dy, size_t n, bool accumulate,
-                     act *dx);
-/* dweight (out, in) += dy^T x; dbias (out) += column sums of dy; either may be NULL */
-void linear_weights(const struct model *m, const struct linear *l, const act *x, const act *dy, size_t n,
-                    real *dweight, real *dbias);
 
 /* ---- the residual stream and tensor parallelism ---- */
 
@@ -135,17 +134,13 @@ uint64_t dropout_key(const struct model *m, uint64_t step, size_t layer, enum pl
 struct kernel_dropout stream_dropout(const struct model *m, const struct model_batch *b,
                                      const struct slot *slot, size_t layer, enum place place);
 
-struct norm {
-    const act *weight, *bias; /* no bias: RMSNorm */
-    real *dweight, *dbias;
-};
-struct norm norm_of(const struct model *m, size_t unit, const char *weight, const char *bias, bool gradients);
-/* of `rows` rows */
-void norm_forward(const struct model *m, const struct norm *norm, const act *x, act *out, real *mean,
-                  real *rstd, size_t rows);
-/* dx (R,C) += */
-void norm_backward(const struct model *m, const struct norm *norm, const act *dout, const act *x,
-                   const real *mean, const real *rstd, act *dx);
+/* A norm by the names of its weight and bias within the unit. What it writes is the caller's to fill in. */
+struct kernel_norm norm_of(const struct model *m, size_t unit, const char *weight, const char *bias);
+/* of `rows` rows of x */
+void norm_forward(const struct model *m, const struct kernel_norm *norm, const act *x, size_t rows);
+/* dx (R,C), dweight, dbias += ; from what the forward pass left in mean and rstd */
+void norm_backward(const struct model *m, const struct kernel_norm *norm, real *dweight, real *dbias,
+                   const act *dout, const act *x, act *dx);
 
 /* ---- the blocks of layer `l` (of the whole model), which is number i of the chunk ---- */
 struct layer {
@@ -156,12 +151,14 @@ struct layer {
     const struct model_batch *b;
     const struct slot *slot;
 };
-void attention_forward(struct model *m, const struct layer *y);          /* in -> mid */
+struct kernel_norm norm2_of(const struct model *m, const struct layer *y); /* between the two blocks */
+void norm2_backward(const struct model *m, const struct layer *y, const act *dout, act *d);
+void attention_forward(struct model *m, const struct layer *y);          /* in -> mid, norm2 */
 void attention_recompute(struct model *m, const struct layer *y);        /* norm1, attention, lse again */
 void attention_backward(struct model *m, const struct layer *y, act *d); /* d: of mid -> of in */
 void attention_weights(struct model *m, const struct layer *y);
 void ffn_forward(struct model *m, const struct layer *y,
-                 act *out);                                 /* mid -> out; out NULL: only what is kept */
+                 act *out); /* mid, norm2 -> out; out NULL: only what is kept */
 void ffn_recompute(struct model *m, const struct layer *y); /* norm2, active */
 void ffn_backward(struct model *m, const struct layer *y, act *d);
 void ffn_weights(struct model *m, const struct layer *y);
@@ -174,12 +171,13 @@ void moe_scratch_free(const struct model *m);
 struct moe_acts *moe_acts_new(struct model *m);
 void moe_acts_free(const struct model *m, struct moe_acts *a);
 
-/* A block's last matrix: out (R,C) = in (R,C) + dropout(x (N,in) W^T summed over TP + bias). */
-void projection_forward(const struct model *m, const struct layer *y, const struct linear *l,
-                        enum place place, const act *x, const act *in, act *out);
-/* The same from partial (N,C) = x W^T on: out += */
+/* A block's last matrix: out (R,C) = in (R,C) + dropout(x (N,in) W^T summed over TP + bias), and norm (or NULL) of it. */
+void projection_forward(const struct model *m, const struct layer *y, const struct kernel_linear *l,
+                        enum place place, const act *x, const act *in, act *out,
+                        const struct kernel_norm *norm);
+/* The same from partial (N,C) = x W^T on. */
 void projection_join(const struct model *m, const struct layer *y, const act *bias, enum place place,
-                     act *partial, act *out);
+                     act *partial, const act *in, act *out, const struct kernel_norm *norm);
 /* The gradient (R,C) of what the block added, from d of the stream behind it: d itself, or in `kept` when it was dropped or must last. */
 const act *projection_gradient(const struct model *m, const struct layer *y, enum place place, const act *d,
                                act *kept);

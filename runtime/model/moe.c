@@ -196,7 +196,7 @@ static void route(const struct model *m, struct moe_acts *a, int64_t *whole)
     free(before);
 }
 
-/* Losses of the router over this rank's tokens; fills dprobabilities. */
+/* Losses of the router over this rank's tokens; fills dprobabilities. They are few numbers, and the host has just waited for the choices. */
 static double router_losses(const struct model *m, struct moe_acts *a, const int64_t *whole)
 {
     const struct job_model *c = &m->config;
@@ -267,7 +267,7 @@ static const act *gather(const struct model *m, struct moe_acts *a, const act *r
 
 /* One expert's rows [at, at+n) and matrices. */
 struct expert {
-    struct linear up, down;
+    struct kernel_linear up, down;
     real *dup, *ddown;
     size_t at, n;
 };
@@ -313,15 +313,15 @@ static void experts_forward(const struct model *m, const struct layer *y, const 
     act *wide = reserve_act(m, &a->wide, rows * m->wide);
     for (size_t e = 0, at = 0; e < own_experts(m); at += a->route.expert_rows[e++]) {
         struct expert x = expert_at(m, y, e, at, false);
-        linear_forward(m, &x.up, act_in(m->k, in, at * m->hidden), x.n, false,
-                       act_at(m->k, wide, at * m->wide));
+        m->k->linear_forward(act_at(m->k, wide, at * m->wide), NULL, act_in(m->k, in, at * m->hidden), &x.up,
+                             x.n);
     }
     activate(m, y);
     act *active = active_of(m, y)->data;
     for (size_t e = 0, at = 0; out && e < own_experts(m); at += a->route.expert_rows[e++]) {
         struct expert x = expert_at(m, y, e, at, false);
-        linear_forward(m, &x.down, act_in(m->k, active, at * m->ffn), x.n, false,
-                       act_at(m->k, out, at * m->hidden));
+        m->k->linear_forward(act_at(m->k, out, at * m->hidden), NULL, act_in(m->k, active, at * m->ffn),
+                             &x.down, x.n);
         model_idle(m);
     }
 }
@@ -335,14 +335,14 @@ static void experts_backward(const struct model *m, const struct layer *y, const
     act *dwide = reserve_act(m, &a->dwide, rows * m->wide);
     for (size_t e = 0, at = 0; e < own_experts(m); at += a->route.expert_rows[e++]) {
         struct expert x = expert_at(m, y, e, at, false);
-        linear_backward(m, &x.down, act_in(m->k, drows, at * m->hidden), x.n, false,
-                        act_at(m->k, dactive, at * m->ffn));
+        m->k->linear_backward(act_at(m->k, dactive, at * m->ffn), false, act_in(m->k, drows, at * m->hidden),
+                              &x.down, x.n);
     }
     m->k->swiglu_backward(dwide, dactive, a->wide.data, rows, m->ffn);
     for (size_t e = 0, at = 0; e < own_experts(m); at += a->route.expert_rows[e++]) {
         struct expert x = expert_at(m, y, e, at, false);
-        linear_backward(m, &x.up, act_in(m->k, dwide, at * m->wide), x.n, false,
-                        act_at(m->k, din, at * m->hidden));
+        m->k->linear_backward(act_at(m->k, din, at * m->hidden), false, act_in(m->k, dwide, at * m->wide),
+                              &x.up, x.n);
         model_idle(m);
     }
 }
@@ -353,20 +353,14 @@ static void experts_weights(const struct model *m, const struct layer *y, const 
     const act *active = active_of(m, y)->data;
     for (size_t e = 0, at = 0; e < own_experts(m); at += a->route.expert_rows[e++]) {
         struct expert x = expert_at(m, y, e, at, true);
-        linear_weights(m, &x.down, act_in(m->k, active, at * m->ffn), act_in(m->k, drows, at * m->hidden),
-                       x.n, x.ddown, NULL);
-        linear_weights(m, &x.up, act_in(m->k, a->in.data, at * m->hidden),
-                       act_in(m->k, a->dwide.data, at * m->wide), x.n, x.dup, NULL);
+        m->k->linear_weights(x.ddown, NULL, act_in(m->k, drows, at * m->hidden),
+                             act_in(m->k, active, at * m->ffn), &x.down, x.n);
+        m->k->linear_weights(x.dup, NULL, act_in(m->k, a->dwide.data, at * m->wide),
+                             act_in(m->k, a->in.data, at * m->hidden), &x.up, x.n);
     }
 }
 
 /* ---- the block ---- */
-
-static void norm2(const struct model *m, const struct layer *y)
-{
-    struct norm norm = norm_of(m, y->unit, "norm2.weight", "norm2.bias", false);
-    norm_forward(m, &norm, y->a->mid, y->a->norm2, y->a->mean2, y->a->rstd2, m->rows);
-}
 
 /* x (N,C) to the experts: a->in (receives, C) */
 static void dispatch(const struct model *m, struct moe_acts *a, const act *x)
@@ -380,7 +374,6 @@ static void dispatch(const struct model *m, struct moe_acts *a, const act *x)
 double moe_forward(struct model *m, const struct layer *y, act *out)
 {
     struct moe_acts *a = y->a->moe;
-    norm2(m, y);
     const act *x = stream_gather(m, y->a->norm2, m->s.full);
     double loss = choose(m, y, x);
     dispatch(m, a, x);
@@ -393,14 +386,14 @@ double moe_forward(struct model *m, const struct layer *y, act *out)
         return loss;
     m->k->rows_combine(m->s.partial, false, rows, a->slots, a->weights, m->n, (size_t)m->config.top_k,
                        m->hidden);
-    m->k->copy(out, y->a->mid, m->rows * m->hidden * m->k->act_size);
-    projection_join(m, y, NULL, PLACE_FFN, m->s.partial, out);
+    projection_join(m, y, NULL, PLACE_FFN, m->s.partial, y->a->mid, out, NULL);
     return loss;
 }
 
 void moe_recompute(struct model *m, const struct layer *y)
 {
-    norm2(m, y);
+    struct kernel_norm norm = norm2_of(m, y);
+    norm_forward(m, &norm, y->a->mid, m->rows);
     activate(m, y);
 }
 
@@ -417,16 +410,15 @@ static void router_backward(const struct model *m, const struct layer *y)
     m->k->router_backward(t->dlogits, t->dweights, counts ? a->dprobabilities : NULL, a->probabilities,
                           a->weights, a->experts, a->lse, z, k > 1, m->n, e, k);
     m->k->act_from_real(t->dlogits_act, t->dlogits, m->n * e);
-    struct linear router = {model_weight(m, y->unit, "router.weight"), NULL, m->hidden, e};
-    linear_backward(m, &router, t->dlogits_act, m->n, true, m->s.partial);
-    linear_weights(m, &router, stream_gather(m, y->a->norm2, m->s.full), t->dlogits_act, m->n,
-                   model_gradient(m, y->unit, "router.weight"), NULL);
+    struct kernel_linear router = {model_weight(m, y->unit, "router.weight"), NULL, m->hidden, e};
+    m->k->linear_backward(m->s.partial, true, t->dlogits_act, &router, m->n);
+    m->k->linear_weights(model_gradient(m, y->unit, "router.weight"), NULL, t->dlogits_act,
+                         stream_gather(m, y->a->norm2, m->s.full), &router, m->n);
 }
 
 void moe_backward(struct model *m, const struct layer *y, act *d)
 {
     struct moe_acts *a = y->a->moe;
-    struct norm norm = norm_of(m, y->unit, "norm2.weight", "norm2.bias", true);
     const act *dy = stream_gather(m, projection_gradient(m, y, PLACE_FFN, d, y->g->dout), m->s.full);
     struct buffer *to = m->mesh->size.ep == 1 ? &a->drows : &m->moe->sent;
     act *sent = reserve_act(m, to, a->route.sends * m->hidden);
@@ -440,8 +432,7 @@ void moe_backward(struct model *m, const struct layer *y, act *d)
     const act *dx = gather(m, a, din, &m->moe->sent);
     m->k->rows_combine(m->s.partial, false, dx, a->slots, NULL, m->n, (size_t)m->config.top_k, m->hidden);
     router_backward(m, y);
-    norm_backward(m, &norm, stream_reduce(m, m->s.partial, m->s.narrow), y->a->mid, y->a->mean2, y->a->rstd2,
-                  d);
+    norm2_backward(m, y, stream_reduce(m, m->s.partial, m->s.narrow), d);
 }
 
 void moe_weights(struct model *m, const struct layer *y)

@@ -4,7 +4,7 @@
  * rank works on those that it has; what is added up by the online softmax (forward) or by sums (backward) does not need them all at once.
  * Of each pair (chunk of queries, chunk of keys) the keys before the queries are seen in full, the same chunk causally, later ones not at all;
  * so every rank has the same work in every turn but the first. In the backward pass the sums for keys and values go round behind them, and
- * end where they belong. */
+ * end where they belong. Without CP, a backend that has a way for whole sequences takes it. */
 #include "runtime/model/model_private.h"
 
 enum { TAG_KV = 1, TAG_DKV = 2 };
@@ -22,11 +22,6 @@ struct ring {
     const act *dout;
     real *dq, *dk, *dv;
 };
-
-static bool wide_numbers(const struct model *m)
-{
-    return m->k->act_size == sizeof(real);
-}
 
 static real *as_real(act *x)
 {
@@ -181,14 +176,19 @@ static struct ring ring_of(struct model *m, const struct layer *y)
 void ring_forward(struct model *m, const struct layer *y)
 {
     struct ring g = ring_of(m, y);
-    g.out = wide_numbers(m) ? as_real(y->a->attention) : m->s.out;
+    struct kernel_attention whole = shape_of(&g, 0, 0);
+    if (model_whole(m)) {
+        m->k->attention_whole(y->a->attention, y->a->lse, y->a->qkv, g.k, g.v, &whole);
+        return;
+    }
+    g.out = model_wide(m) ? as_real(y->a->attention) : m->s.out;
     if (m->mesh->size.cp == 1) {
         turn(&g, 0, false);
     } else {
         g.kv_stride = 2 * m->keys;
         ring_turns(&g);
     }
-    if (!wide_numbers(m))
+    if (!model_wide(m))
         m->k->act_from_real(y->a->attention, g.out, m->n * m->queries);
 }
 
@@ -219,7 +219,14 @@ static real *ring_turns_back(struct ring *g)
 void ring_backward(struct model *m, const struct layer *y, const act *dattention, act *dqkv)
 {
     struct ring g = ring_of(m, y);
-    real *sums = wide_numbers(m) ? as_real(dqkv) : m->s.dqkv;
+    struct kernel_attention whole = shape_of(&g, 0, 0);
+    if (model_whole(m)) {
+        m->k->attention_whole_backward(dqkv, act_at(m->k, dqkv, m->queries),
+                                       act_at(m->k, dqkv, m->queries + m->keys), dattention, y->a->attention,
+                                       y->a->lse, y->a->qkv, g.k, g.v, &whole);
+        return;
+    }
+    real *sums = model_wide(m) ? as_real(dqkv) : m->s.dqkv;
     m->k->zero(sums, m->n * m->qkv * sizeof(real));
     g.dout = dattention;
     g.dq = sums;
@@ -233,6 +240,6 @@ void ring_backward(struct model *m, const struct layer *y, const act *dattention
         m->k->copy_rows(sums + m->queries, m->qkv * sizeof(real), home, 2 * m->keys * sizeof(real), m->n,
                         2 * m->keys * sizeof(real));
     }
-    if (!wide_numbers(m))
+    if (!model_wide(m))
         m->k->act_from_real(dqkv, sums, m->n * m->qkv);
 }

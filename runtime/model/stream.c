@@ -46,31 +46,28 @@ struct kernel_dropout stream_dropout(const struct model *m, const struct model_b
                                    .rows = slot->rows + first};
 }
 
-void projection_forward(const struct model *m, const struct layer *y, const struct linear *l,
-                        enum place place, const act *x, const act *in, act *out)
+void projection_forward(const struct model *m, const struct layer *y, const struct kernel_linear *l,
+                        enum place place, const act *x, const act *in, act *out,
+                        const struct kernel_norm *norm)
 {
     struct kernel_dropout drop = stream_dropout(m, y->b, y->slot, y->l, place);
-    size_t stream = m->rows * m->hidden;
-    m->k->copy(out, in, stream * m->k->act_size);
     if (m->mesh->size.tp == 1 && drop.rate <= 0) { /* straight onto the stream */
-        linear_forward(m, l, x, m->n, true, out);
+        m->k->linear_forward(out, in, x, l, m->n);
+        if (norm)
+            norm_forward(m, norm, out, m->rows);
         return;
     }
-    struct linear bare = {.weight = l->weight, .in = l->in, .out = l->out};
-    linear_forward(m, &bare, x, m->n, false, m->s.partial);
-    projection_join(m, y, l->bias, place, m->s.partial, out);
+    struct kernel_linear bare = {.weight = l->weight, .in = l->in, .out = l->out};
+    m->k->linear_forward(m->s.partial, NULL, x, &bare, m->n);
+    projection_join(m, y, l->bias, place, m->s.partial, in, out, norm);
 }
 
 void projection_join(const struct model *m, const struct layer *y, const act *bias, enum place place,
-                     act *partial, act *out)
+                     act *partial, const act *in, act *out, const struct kernel_norm *norm)
 {
     struct kernel_dropout drop = stream_dropout(m, y->b, y->slot, y->l, place);
-    act *sum = stream_reduce(m, partial, m->s.narrow);
-    if (bias)
-        m->k->bias_forward(sum, sum, bias, m->rows, m->hidden);
-    if (drop.rate > 0)
-        m->k->dropout(sum, sum, &drop, m->rows, m->hidden);
-    m->k->add(out, sum, m->rows * m->hidden);
+    const act *sum = stream_reduce(m, partial, m->s.narrow);
+    m->k->residual_forward(out, in, sum, bias, drop.rate > 0 ? &drop : NULL, norm, m->rows, m->hidden);
 }
 
 const act *projection_gradient(const struct model *m, const struct layer *y, enum place place, const act *d,
@@ -86,32 +83,44 @@ const act *projection_gradient(const struct model *m, const struct layer *y, enu
     return kept;
 }
 
-void norm_forward(const struct model *m, const struct norm *norm, const act *x, act *out, real *mean,
-                  real *rstd, size_t rows)
+struct kernel_norm norm_of(const struct model *m, size_t unit, const char *weight, const char *bias)
 {
-    real eps = (real)m->config.norm_eps;
-    if (norm->bias)
-        m->k->layernorm_forward(out, mean, rstd, x, norm->weight, norm->bias, eps, rows, m->hidden);
-    else
-        m->k->rmsnorm_forward(out, rstd, x, norm->weight, eps, rows, m->hidden);
+    return (struct kernel_norm){.weight = model_weight(m, unit, weight),
+                                .bias = model_bias(m, unit, bias),
+                                .eps = (real)m->config.norm_eps};
 }
 
-void norm_backward(const struct model *m, const struct norm *norm, const act *dout, const act *x,
-                   const real *mean, const real *rstd, act *dx)
+void norm_forward(const struct model *m, const struct kernel_norm *norm, const act *x, size_t rows)
 {
     if (norm->bias)
-        m->k->layernorm_backward(dx, norm->dweight, norm->dbias, dout, x, norm->weight, mean, rstd, m->rows,
+        m->k->layernorm_forward(norm->out, norm->mean, norm->rstd, x, norm->weight, norm->bias, norm->eps,
+                                rows, m->hidden);
+    else
+        m->k->rmsnorm_forward(norm->out, norm->rstd, x, norm->weight, norm->eps, rows, m->hidden);
+}
+
+void norm_backward(const struct model *m, const struct kernel_norm *norm, real *dweight, real *dbias,
+                   const act *dout, const act *x, act *dx)
+{
+    if (norm->bias)
+        m->k->layernorm_backward(dx, dweight, dbias, dout, x, norm->weight, norm->mean, norm->rstd, m->rows,
                                  m->hidden);
     else
-        m->k->rmsnorm_backward(dx, norm->dweight, dout, x, norm->weight, rstd, m->rows, m->hidden);
+        m->k->rmsnorm_backward(dx, dweight, dout, x, norm->weight, norm->rstd, m->rows, m->hidden);
 }
 
-/* "norm1.weight" and, with biases, "norm1.bias" of the unit */
-struct norm norm_of(const struct model *m, size_t unit, const char *weight, const char *bias, bool gradients)
+struct kernel_norm norm2_of(const struct model *m, const struct layer *y)
 {
-    bool has_bias = model_gpt2(m);
-    return (struct norm){.weight = model_weight(m, unit, weight),
-                         .bias = has_bias ? model_weight(m, unit, bias) : NULL,
-                         .dweight = gradients ? model_gradient(m, unit, weight) : NULL,
-                         .dbias = gradients && has_bias ? model_gradient(m, unit, bias) : NULL};
+    struct kernel_norm norm = norm_of(m, y->unit, "norm2.weight", "norm2.bias");
+    norm.out = y->a->norm2;
+    norm.mean = y->a->mean2;
+    norm.rstd = y->a->rstd2;
+    return norm;
+}
+
+void norm2_backward(const struct model *m, const struct layer *y, const act *dout, act *d)
+{
+    struct kernel_norm norm = norm2_of(m, y);
+    norm_backward(m, &norm, model_gradient(m, y->unit, "norm2.weight"),
+                  model_bias_gradient(m, y->unit, "norm2.bias"), dout, y->a->mid, d);
 }

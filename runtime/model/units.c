@@ -27,6 +27,16 @@ real *model_gradient(const struct model *m, size_t unit, const char *suffix)
     return m->r.units[unit].gradients + tensor_of(m, unit, suffix)->offset;
 }
 
+const act *model_bias(const struct model *m, size_t unit, const char *suffix)
+{
+    return model_gpt2(m) ? model_weight(m, unit, suffix) : NULL;
+}
+
+real *model_bias_gradient(const struct model *m, size_t unit, const char *suffix)
+{
+    return model_gpt2(m) ? model_gradient(m, unit, suffix) : NULL;
+}
+
 void model_need(const struct model *m, size_t unit, bool gradients)
 {
     m->r.hooks.need(m->r.hooks.owner, unit, gradients);
