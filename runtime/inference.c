@@ -77,7 +77,7 @@ static int open_tokenizer(struct inference *in, const struct inference_request *
 static int join(struct inference *in, struct err *err)
 {
     struct mesh_sizes one = {1, 1, 1, 1, 1};
-    in->comm = comm_open(err);
+    in->comm = comm_open(NULL, err);
     if (!in->comm)
         return -1;
     if (comm_size(comm_world(in->comm)) > 1)

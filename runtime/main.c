@@ -137,7 +137,7 @@ static int run(const struct options *o)
 {
     struct err err;
     struct job_spec *spec = NULL;
-    struct comm *comm = comm_open(&err);
+    struct comm *comm = comm_open(NULL, &err);
     if (!comm) {
         log_error("%s", err.text);
         return EXIT_BAD_CONFIG;

@@ -59,8 +59,7 @@ static void receive_records(struct run *run, const struct checkpoint_record *min
     for (size_t r = 0; r < size; at += lens[r++]) {
         out->records[r] = (struct checkpoint_record){out->block + at, lens[r]};
         if (r > 0)
-            comm_wait(
-                comm_receive_start(comm_world(run->comm), out->block + at, lens[r], (int)r, TAG_RECORD));
+            comm_receive_record(comm_world(run->comm), out->block + at, lens[r], (int)r, TAG_RECORD);
     }
 }
 
@@ -74,7 +73,7 @@ static void share_records(struct run *run, const struct checkpoint_record *mine,
     if (run->rank == 0)
         receive_records(run, mine, lens, out);
     else
-        comm_wait(comm_send_start(world, mine->bytes, mine->len, 0, TAG_RECORD));
+        comm_send_record(world, mine->bytes, mine->len, 0, TAG_RECORD);
     free(lens);
 }
 

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -60,9 +61,12 @@ static bool launched(void)
 
 static int join(struct comm *c, struct err *err)
 {
-    if (c->transport->open(&c->rank, &c->size, err) != 0)
+    struct comm_run run = {.size = 1, .memory = c->buffers.memory};
+    if (c->records.transport->open(&run, err) != 0)
         return -1;
     c->joined = true;
+    c->rank = run.rank;
+    c->size = run.size;
     return 0;
 }
 
@@ -98,33 +102,65 @@ static struct comm_group *group_add(struct comm *c, const char *name, const int 
     return g;
 }
 
+/* Collective over the world: the group's two ways. g NULL: this rank is in none. */
+static void connect_group(struct comm *c, struct comm_group *g, int color)
+{
+    struct comm_members members = {.color = -1, .number = c->links++};
+    struct way records = c->records, buffers = c->buffers;
+    if (g && color >= 0)
+        members = (struct comm_members){g->name, g->ranks, g->rank, g->size, color, members.number};
+    if (c->size > 1)
+        records.link = records.transport->link(&members);
+    if (!c->connected)
+        buffers = records;
+    else if ((buffers.link = buffers.transport->link(&members)))
+        buffers.lane = buffers.transport->lane(buffers.link);
+    if (g) {
+        g->records = records;
+        g->buffers = buffers;
+    }
+}
+
 static void group_free(struct comm_group *g)
 {
-    const struct comm_transport *t = g->comm->transport;
     for (int i = 0; i < WINDOWS; i++)
         if (g->windows[i].data)
-            t->free(g->windows[i].data);
-    if (g->link)
-        t->unlink(g->link);
+            g->buffers.memory->free(g->windows[i].data);
+    if (g->buffers.link && g->buffers.link != g->records.link)
+        g->buffers.transport->unlink(g->buffers.link);
+    if (g->records.link)
+        g->records.transport->unlink(g->records.link);
     free(g->ranks);
     free(g);
 }
 
-struct comm *comm_open(struct err *err)
+/* The way between the ranks' devices. */
+static int join_devices(struct comm *c, struct err *err)
+{
+    struct comm_run run = {c->rank, c->size, c->buffers.memory};
+    if (c->buffers.transport->open(&run, err) != 0)
+        return -1;
+    c->connected = true;
+    return 0;
+}
+
+struct comm *comm_open(const struct comm_device *device, struct err *err)
 {
     struct comm *c = mem_zero(1, sizeof *c);
-    c->transport = &comm_transport_mpi;
-    c->limits = (struct comm_limits){ROUND_BYTES, c->transport->message_max, SMALL_BYTES};
+    c->records = c->buffers = (struct way){.transport = &comm_transport_mpi, .memory = &comm_memory_host};
+    if (device)
+        c->buffers = (struct way){.transport = device->direct, .memory = device->memory};
+    c->limits = (struct comm_limits){ROUND_BYTES, SIZE_MAX, SMALL_BYTES};
     c->patience = cores_are_shared() ? PATIENCE_SHARED : PATIENCE_ALONE;
     c->size = 1;
     c->end = &c->active;
-    if ((launched() && join(c, err) != 0) || check_world(c, err) != 0) {
+    if ((launched() && join(c, err) != 0) || check_world(c, err) != 0 ||
+        (device && c->size > 1 && join_devices(c, err) != 0)) {
         comm_close(c);
         return NULL;
     }
     c->world = group_add(c, "world", NULL, c->size, c->rank);
-    if (c->size > 1)
-        c->world->link = c->transport->link(0, c->rank);
+    connect_group(c, c->world, c->size > 1 ? 0 : -1);
     return c;
 }
 
@@ -137,8 +173,10 @@ void comm_close(struct comm *comm)
         comm->groups = g->next;
         group_free(g);
     }
+    if (comm->connected)
+        comm->buffers.transport->close();
     if (comm->joined)
-        comm->transport->close();
+        comm->records.transport->close();
     free(comm->messages);
     free(comm);
 }
@@ -159,9 +197,7 @@ struct comm_group *comm_group_new(struct comm *comm, const char *name, const int
     if (g && rank == g->size)
         comm_misuse(g, "it is not among the ranks of the group that it makes");
     /* groups of one call are disjoint, so that the first rank of each names it */
-    struct comm_link *link = comm->size > 1 ? comm->transport->link(n > 1 ? ranks[0] : -1, rank) : NULL;
-    if (g)
-        g->link = link;
+    connect_group(comm, g, n > 1 ? ranks[0] : -1);
     return g;
 }
 
@@ -205,10 +241,19 @@ static bool to_self(const struct comm_request *q)
 
 bool comm_done(struct comm_request *request)
 {
-    if (!request || rounds_finished(request))
+    if (!request)
         return true;
-    rounds_progress(request->group->comm);
-    return rounds_finished(request);
+    if (!rounds_finished(request))
+        rounds_progress(request->group->comm);
+    return rounds_finished(request) &&
+           (!request->mark || request->group->buffers.memory->reached(request->mark));
+}
+
+bool comm_ordered(struct comm_request *request)
+{
+    if (request && !rounds_finished(request))
+        rounds_progress(request->group->comm);
+    return !request || rounds_finished(request);
 }
 
 void comm_wait(struct comm_request *request)
@@ -226,7 +271,7 @@ void comm_wait(struct comm_request *request)
             sched_yield();
     }
     request->group->counters.seconds += clock_monotonic_s() - start;
-    free(request);
+    rounds_end(request);
 }
 
 /* Starts a call; what has nothing to move is done. */
@@ -262,7 +307,7 @@ static struct comm_call all_reduce_call(const struct comm_group *g, void *x, siz
 static void copy_own(const struct comm_group *g, const void *from, void *to, size_t bytes)
 {
     if (g->size == 1 && from != to && bytes > 0)
-        g->comm->transport->copy(to, from, bytes);
+        g->buffers.memory->copy(NULL, to, from, bytes);
 }
 
 static struct comm_call all_gather_call(const struct comm_group *g, const void *mine, void *all, size_t count,
@@ -322,7 +367,7 @@ static struct comm_request *start_self(struct comm_group *g, const struct comm_c
     struct comm_request *other = take_self(g, call);
     if (other) {
         const void *from = call->op == OP_SEND ? call->in : other->call.in;
-        g->comm->transport->copy(call->op == OP_SEND ? other->call.out : call->out, from, call->count);
+        g->buffers.memory->copy(NULL, call->op == OP_SEND ? other->call.out : call->out, from, call->count);
         other->finished++;
         return NULL;
     }
@@ -371,7 +416,8 @@ void comm_broadcast(struct comm_group *group, void *data, size_t bytes, int root
 {
     if (root < 0 || root >= group->size)
         comm_misuse(group, "names a root that there is not");
-    finish(group, &(struct comm_call){.op = OP_BROADCAST, .out = data, .count = bytes, .peer = root});
+    finish(group, &(struct comm_call){
+                      .op = OP_BROADCAST, .out = data, .count = bytes, .peer = root, .record = true});
 }
 
 void comm_all_reduce(struct comm_group *group, void *x, size_t count, enum comm_type type)
@@ -407,12 +453,36 @@ void comm_all_to_all(struct comm_group *group, const void *send, const size_t *s
 
 void comm_barrier(struct comm_group *group)
 {
-    finish(group, &(struct comm_call){.op = OP_BARRIER, .count = 1});
+    finish(group, &(struct comm_call){.op = OP_BARRIER, .count = 1, .record = true});
 }
 
 void comm_share(struct comm_group *group, const void *mine, size_t bytes, void *all)
 {
-    comm_all_gather(group, mine, all, bytes, COMM_BYTE);
+    enum comm_op op = small(group, bytes, COMM_BYTE, SMALL_GATHER) ? OP_ALL_GATHER_SMALL : OP_ALL_GATHER;
+    if (group->size == 1)
+        memmove(all, mine, bytes);
+    finish(group, &(struct comm_call){.op = op, .in = mine, .out = all, .count = bytes, .record = true});
+}
+
+static void check_record_peer(const struct comm_group *g, int peer)
+{
+    if (peer < 0 || peer >= g->size || peer == g->rank)
+        comm_misuse(g, "sends a record to, or awaits one of, a rank that there is not or itself");
+}
+
+void comm_send_record(struct comm_group *group, const void *data, size_t bytes, int to, int tag)
+{
+    check_record_peer(group, to);
+    finish(group, &(struct comm_call){
+                      .op = OP_SEND, .in = data, .count = bytes, .peer = to, .tag = tag, .record = true});
+}
+
+void comm_receive_record(struct comm_group *group, void *data, size_t bytes, int from, int tag)
+{
+    check_record_peer(group, from);
+    finish(group,
+           &(struct comm_call){
+               .op = OP_RECEIVE, .out = data, .count = bytes, .peer = from, .tag = tag, .record = true});
 }
 
 int comm_max_int(struct comm_group *group, int value)

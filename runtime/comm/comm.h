@@ -1,14 +1,17 @@
-/* comm: what ranks do together, behind one interface: over MPI between host processes, later over NCCL between GPUs.
+/* comm: what ranks do together, behind one interface: over MPI between host processes, over NCCL between GPUs.
  *
  * A group is an ordered set of ranks; all collective calls name one, and all its ranks make the same calls in the same order. Buffers are
- * memory of the backend's kernels (kernels.h); counts, displacements and the small records of comm_share and comm_max_int are the host's.
+ * memory of the backend's kernels (kernels.h); counts, displacements and records (see there) are the host's.
  *
  * Sums are taken in rank order whatever the library, the network and the placement are, in float for bf16 numbers (rounded once at the
  * end), and every rank of the group gets the same bits: replicas stay equal for ever, and a run restarted elsewhere goes on bitwise
  * as before. A failure of the transport ends the process: ranks cannot go on without one.
  *
  * Asynchronous calls return a request at once, or NULL when nothing is left to do; their buffers belong to it until comm_wait.
- * comm_progress moves what is under way while the rank computes; a caller with long stretches of work calls it now and then. */
+ * comm_progress moves what is under way while the rank computes; a caller with long stretches of work calls it now and then.
+ *
+ * On a device the host only orders: a call works on what the compute stream has been given before it, and what that is given after
+ * comm_wait (or a blocking call) comes after the call's end. No call waits for the device, but those with records, for other ranks. */
 #ifndef BELAY_RUNTIME_COMM_H
 #define BELAY_RUNTIME_COMM_H
 
@@ -22,6 +25,8 @@ struct comm;         /* a process's membership in the run */
 struct comm_group;   /* an ordered set of ranks with this one among them */
 struct comm_request; /* a call under way */
 
+struct comm_device; /* where buffers lie, when not in the host's memory (transport.h) */
+
 enum comm_type {
     COMM_BYTE,
     COMM_REAL,
@@ -30,8 +35,9 @@ enum comm_type {
 }; /* COMM_REAL: the type `real` of this build */
 
 /* Joins the other ranks: over MPI when a launcher (mpirun, belay-shim) started this process, else alone as rank 0 of 1.
+ * device NULL: buffers are in the host's memory; else it stays until comm_close.
  * NULL with a sentence when RANK/WORLD_SIZE speak of more ranks but no launcher offers a way to reach them. */
-struct comm *comm_open(struct err *err);
+struct comm *comm_open(const struct comm_device *device, struct err *err);
 /* Leaves in order; waits for the others. Groups are gone with it. */
 void comm_close(struct comm *comm);
 
@@ -48,8 +54,6 @@ int comm_world_rank(const struct comm_group *group, int rank); /* of the group's
 
 /* ---- blocking ---- */
 
-/* `root`'s bytes to everyone. */
-void comm_broadcast(struct comm_group *group, void *data, size_t bytes, int root);
 /* x (count) becomes the sum over ranks. */
 void comm_all_reduce(struct comm_group *group, void *x, size_t count, enum comm_type type);
 /* Everyone's mine (count) to everyone: all (size,count). mine may be its own place in all. */
@@ -62,13 +66,20 @@ void comm_reduce_scatter(struct comm_group *group, const void *all, void *mine, 
  * way, out_rows (size) rows from each. Both sides know the counts. */
 void comm_all_to_all(struct comm_group *group, const void *send, const size_t *send_rows, void *out,
                      const size_t *out_rows, size_t row_bytes);
-void comm_barrier(struct comm_group *group);
 
-/* Small records in host memory: everyone's `bytes` to everyone, in rank order: all (size,bytes). */
+/* ---- records: in host memory, whatever the buffers lie in; blocking ---- */
+
+void comm_barrier(struct comm_group *group);
+/* `root`'s bytes to everyone. */
+void comm_broadcast(struct comm_group *group, void *data, size_t bytes, int root);
+/* Everyone's `bytes` to everyone, in rank order: all (size,bytes). */
 void comm_share(struct comm_group *group, const void *mine, size_t bytes, void *all);
 /* The largest value of any rank; the sum in rank order. */
 int comm_max_int(struct comm_group *group, int value);
 double comm_sum_double(struct comm_group *group, double value);
+/* From one rank to another; tags and order as below. */
+void comm_send_record(struct comm_group *group, const void *data, size_t bytes, int to, int tag);
+void comm_receive_record(struct comm_group *group, void *data, size_t bytes, int from, int tag);
 
 /* ---- asynchronous ---- */
 
@@ -78,8 +89,8 @@ struct comm_request *comm_all_gather_start(struct comm_group *group, const void 
                                            size_t count, enum comm_type type);
 struct comm_request *comm_reduce_scatter_start(struct comm_group *group, const void *all, void *mine,
                                                size_t count, enum comm_type type);
-/* Point to point within the group. Between two ranks, messages of one `tag` (0 to 32767) arrive in the order in which they were sent; a
- * backend without tags (NCCL) asks that both sides start their calls to each other in the same order, whatever the tags. */
+/* Point to point within the group. Between two ranks, messages of one `tag` (0 to 32767) arrive in the order in which they were sent. Over NCCL each
+ * tag of a pair costs a communicator: a caller keeps to a few. */
 struct comm_request *comm_send_start(struct comm_group *group, const void *data, size_t bytes, int to,
                                      int tag);
 struct comm_request *comm_receive_start(struct comm_group *group, void *data, size_t bytes, int from,
@@ -87,8 +98,10 @@ struct comm_request *comm_receive_start(struct comm_group *group, void *data, si
 
 /* Waits until it is done and frees it; NULL is done already. */
 void comm_wait(struct comm_request *request);
-/* Moves what is under way; true when the request is finished, so that comm_wait returns at once. */
+/* Moves what is under way; true when the request is finished, on the device too, so that comm_wait returns at once and holds nothing up. */
 bool comm_done(struct comm_request *request);
+/* The same, but true already when comm_wait would hold up the device alone. */
+bool comm_ordered(struct comm_request *request);
 /* Moves everything that is under way as far as it goes now; cheap when nothing is. True when nothing is left. */
 bool comm_progress(struct comm *comm);
 

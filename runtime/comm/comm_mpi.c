@@ -6,7 +6,6 @@
  * process (MPI_ERRORS_ARE_FATAL). */
 #include <mpi.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/mem.h"
 #include "runtime/comm/transport.h"
@@ -37,7 +36,7 @@ int __lsan_is_turned_off(void)
 }
 #endif
 
-static int mpi_open(int *rank, int *size, struct err *err)
+static int mpi_open(struct comm_run *run, struct err *err)
 {
     int provided;
     static const char *const eager[] = {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_max_send_size"};
@@ -49,8 +48,8 @@ static int mpi_open(int *rank, int *size, struct err *err)
 #ifdef __SANITIZE_ADDRESS__
     mpi_was_used = true;
 #endif
-    MPI_Comm_rank(MPI_COMM_WORLD, rank);
-    MPI_Comm_size(MPI_COMM_WORLD, size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &run->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &run->size);
     return 0;
 }
 
@@ -59,10 +58,11 @@ static void mpi_close(void)
     MPI_Finalize();
 }
 
-static struct comm_link *mpi_link(int color, int key)
+static struct comm_link *mpi_link(const struct comm_members *members)
 {
     MPI_Comm group;
-    MPI_Comm_split(MPI_COMM_WORLD, color < 0 ? MPI_UNDEFINED : color, key, &group);
+    MPI_Comm_split(MPI_COMM_WORLD, members->color < 0 ? MPI_UNDEFINED : members->color, members->rank,
+                   &group);
     if (group == MPI_COMM_NULL)
         return NULL;
     struct comm_link *link = mem_zero(1, sizeof *link);
@@ -80,18 +80,18 @@ static void mpi_unlink(struct comm_link *link)
     free(link);
 }
 
-static struct comm_batch *mpi_post(struct comm_link *link, enum comm_channel channel, int tag,
-                                   const struct comm_message *messages, size_t n)
+static struct comm_batch *mpi_post(struct comm_link *link, const struct comm_post *post)
 {
-    MPI_Comm c = link->channel[channel];
+    MPI_Comm c = link->channel[post->channel];
+    size_t n = post->n;
     struct comm_batch *batch = mem_grow(NULL, 1, sizeof *batch + n * sizeof(MPI_Request));
     batch->n = (int)n;
     for (size_t i = 0; i < n; i++) { /* in their order: two for the same peer must not overtake each other */
-        const struct comm_message *m = &messages[i];
+        const struct comm_message *m = &post->messages[i];
         if (m->out)
-            MPI_Isend(m->data, (int)m->bytes, MPI_BYTE, m->peer, tag, c, &batch->requests[i]);
+            MPI_Isend(m->data, (int)m->bytes, MPI_BYTE, m->peer, post->tag, c, &batch->requests[i]);
         else
-            MPI_Irecv(m->data, (int)m->bytes, MPI_BYTE, m->peer, tag, c, &batch->requests[i]);
+            MPI_Irecv(m->data, (int)m->bytes, MPI_BYTE, m->peer, post->tag, c, &batch->requests[i]);
     }
     return batch;
 }
@@ -105,24 +105,10 @@ static bool mpi_done(struct comm_batch *batch)
     return done;
 }
 
-static void *mpi_alloc(size_t bytes)
-{
-    return mem_grow(NULL, bytes, 1);
-}
-
-static void mpi_copy(void *to, const void *from, size_t bytes)
-{
-    memmove(to, from, bytes);
-}
-
 const struct comm_transport comm_transport_mpi = {.message_max = MESSAGE_MAX,
                                                   .open = mpi_open,
                                                   .close = mpi_close,
                                                   .link = mpi_link,
                                                   .unlink = mpi_unlink,
                                                   .post = mpi_post,
-                                                  .done = mpi_done,
-                                                  .alloc = mpi_alloc,
-                                                  .free = free,
-                                                  .copy = mpi_copy,
-                                                  .sum = comm_sum};
+                                                  .done = mpi_done};

@@ -14,6 +14,14 @@ enum { WINDOWS = 8 };
 /* Sums of at most so many bytes take one exchange of the whole arrays instead of two of slices: then latency counts, not bandwidth. */
 #define SMALL_BYTES ((size_t)16 << 10)
 
+/* How a group's bytes travel, and between which memory. */
+struct way {
+    const struct comm_transport *transport;
+    const struct comm_memory *memory;
+    struct comm_link *link; /* NULL when size is 1 */
+    struct comm_lane *lane; /* of the collectives; NULL in the host's memory */
+};
+
 struct window {
     void *data;
     size_t room;
@@ -25,8 +33,8 @@ struct comm_group {
     struct comm_group *next; /* all of the run, for closing */
     const char *name;
     int rank, size;
-    int *ranks;             /* (size) of the world */
-    struct comm_link *link; /* NULL when size is 1 */
+    int *ranks;                  /* (size) of the world */
+    struct way records, buffers; /* without a device the same way, and one link */
     struct comm_counters counters;
     unsigned tags;                      /* rounds so far: the same on all ranks */
     struct comm_request *first, **last; /* calls that wait for windows, in the order of their starts */
@@ -34,13 +42,14 @@ struct comm_group {
 };
 
 struct comm_limits {
-    size_t round_bytes, message_bytes, small_bytes;
+    size_t round_bytes, message_bytes, small_bytes; /* the transport's own limit of a message may be lower */
 };
 
 struct comm {
-    const struct comm_transport *transport;
-    bool joined; /* the transport is open */
+    struct way records, buffers; /* of groups to come: no links */
+    bool joined, connected;      /* their transports are open */
     int rank, size;
+    int links;    /* made so far, calls that gave none included */
     int patience; /* looks in vain before a waiting rank lets others have its core */
     struct comm_limits limits;
     struct comm_group *world, *groups;

@@ -31,8 +31,10 @@ static void add(const struct round *r, bool out, int peer, void *data, size_t by
 {
     struct comm_group *g = r->request->group;
     struct comm *c = g->comm;
-    for (size_t done = 0; done < bytes; done += c->limits.message_bytes) {
-        size_t left = bytes - done, n = left < c->limits.message_bytes ? left : c->limits.message_bytes;
+    size_t max = r->way->transport->message_max;
+    max = c->limits.message_bytes < max ? c->limits.message_bytes : max;
+    for (size_t done = 0; done < bytes; done += max) {
+        size_t left = bytes - done, n = left < max ? left : max;
         c->messages = mem_one_more(c->messages, c->n_messages, &c->room, sizeof *c->messages);
         c->messages[c->n_messages++] = (struct comm_message){at(data, done), n, peer, out};
     }
@@ -89,7 +91,7 @@ static void sum_scratch(const struct round *r, const void *own, void *out, size_
 {
     const struct comm_request *q = r->request;
     struct comm_terms terms = {own, r->scratch, bytes, q->group->rank, q->group->size};
-    q->group->comm->transport->sum(out, &terms, bytes / q->element, q->call.type);
+    r->way->memory->sum(r->way->lane, out, &terms, bytes / q->element, q->call.type);
 }
 
 static void exchange_slices(const struct round *r)
@@ -153,19 +155,20 @@ static bool reduce_scatter_stage(struct round *r)
 static void place(const struct round *r, void *to, const void *from, size_t bytes)
 {
     if (to != from && bytes > 0)
-        r->request->group->comm->transport->copy(to, from, bytes);
+        r->way->memory->copy(r->way->lane, to, from, bytes);
 }
 
 static bool all_gather_stage(struct round *r)
 {
     const struct comm_request *q = r->request;
     size_t bytes = r->count * q->element;
+    const void *mine = at(q->call.in, r->from * q->element);
     for (int d = 1; r->stage == 0 && d < q->group->size; d++)
         post_receive(r, neighbour(r, d), part(r, q->call.out, neighbour(r, d)), bytes);
     for (int d = 1; r->stage == 0 && d < q->group->size; d++)
-        post_send(r, neighbour(r, -d), q->call.in, bytes);
+        post_send(r, neighbour(r, -d), mine, bytes);
     if (r->stage == 0)
-        place(r, part(r, q->call.out, q->group->rank), q->call.in, bytes);
+        place(r, part(r, q->call.out, q->group->rank), mine, bytes);
     return r->stage < 1;
 }
 
@@ -203,7 +206,7 @@ static bool all_reduce_small_stage(struct round *r)
     if (disseminate(r, bytes))
         return true;
     struct comm_terms terms = {r->scratch, at(r->scratch, bytes), bytes, q->group->rank, q->group->size};
-    q->group->comm->transport->sum(q->call.out, &terms, r->count, q->call.type);
+    r->way->memory->sum(r->way->lane, q->call.out, &terms, r->count, q->call.type);
     return false;
 }
 
@@ -285,94 +288,155 @@ static size_t scratch_of_barrier(const struct comm_request *q, size_t count)
 }
 
 static const struct plan {
+    const char *what;
     bool (*stage)(struct round *r);
     size_t (*scratch)(const struct comm_request *q, size_t count); /* bytes for a round; NULL: none */
-    bool in_rounds;  /* of limited size, a few at a time, else one of any size at once */
+    enum {
+        AT_ONCE,
+        COPIED,
+        CUT
+    } rounds; /* one of any size; so unless the transport keeps copies; of limited size, a few at a time */
     bool over_ranks; /* the limit is for the parts of all ranks together */
 } plans[OP_COUNT] = {
-    [OP_BROADCAST] = {broadcast_stage, NULL, true, false},
-    [OP_ALL_REDUCE] = {all_reduce_stage, scratch_of_slices, true, false},
-    [OP_ALL_REDUCE_SMALL] = {all_reduce_small_stage, scratch_of_all, false, false},
-    [OP_ALL_GATHER] = {all_gather_stage, NULL, false, false},
-    [OP_ALL_GATHER_SMALL] = {all_gather_small_stage, scratch_of_all, false, false},
-    [OP_REDUCE_SCATTER] = {reduce_scatter_stage, scratch_of_others, true, true},
-    [OP_ALL_TO_ALL] = {all_to_all_stage, NULL, false, false},
-    [OP_BARRIER] = {barrier_stage, scratch_of_barrier, false, false},
-    [OP_SEND] = {send_stage, NULL, false, false},
-    [OP_RECEIVE] = {receive_stage, NULL, false, false},
+    [OP_BROADCAST] = {"broadcast", broadcast_stage, NULL, CUT, false},
+    [OP_ALL_REDUCE] = {"sum", all_reduce_stage, scratch_of_slices, CUT, false},
+    [OP_ALL_REDUCE_SMALL] = {"small sum", all_reduce_small_stage, scratch_of_all, AT_ONCE, false},
+    [OP_ALL_GATHER] = {"gather", all_gather_stage, NULL, COPIED, true},
+    [OP_ALL_GATHER_SMALL] = {"small gather", all_gather_small_stage, scratch_of_all, AT_ONCE, false},
+    [OP_REDUCE_SCATTER] = {"scattered sum", reduce_scatter_stage, scratch_of_others, CUT, true},
+    [OP_ALL_TO_ALL] = {"all-to-all", all_to_all_stage, NULL, AT_ONCE, false},
+    [OP_BARRIER] = {"barrier", barrier_stage, scratch_of_barrier, AT_ONCE, false},
+    [OP_SEND] = {"send", send_stage, NULL, AT_ONCE, false},
+    [OP_RECEIVE] = {"receive", receive_stage, NULL, AT_ONCE, false},
 };
+
+static const struct way *way_of(const struct comm_request *q)
+{
+    return q->call.record ? &q->group->records : &q->group->buffers;
+}
+
+static bool is_cut(const struct comm_request *q)
+{
+    const struct plan *plan = &plans[q->call.op];
+    return plan->rounds == CUT || (plan->rounds == COPIED && way_of(q)->transport->copies);
+}
 
 static size_t elements_per_round(const struct comm_request *q)
 {
     const struct plan *plan = &plans[q->call.op];
     size_t parts = plan->over_ranks ? (size_t)q->group->size : 1;
     size_t n = q->group->comm->limits.round_bytes / q->element / parts;
-    if (!plan->in_rounds)
+    if (!is_cut(q))
         return q->call.count;
     return n > 0 ? n : 1;
 }
 
 /* ---- what moves them -------------------------------------------------------------------------------------------------- */
 
+static bool is_message(const struct comm_request *q)
+{
+    return q->call.op == OP_SEND || q->call.op == OP_RECEIVE;
+}
+
+static struct comm_post post_of(const struct comm_request *q, int tag, const struct comm_message *messages,
+                                size_t n)
+{
+    enum comm_channel channel = is_message(q) ? CHANNEL_POINT : CHANNEL_COLLECTIVE;
+    return (struct comm_post){channel, tag, plans[q->call.op].what, messages, n};
+}
+
 /* Moves a round as far as it goes now; true when it is over. */
 static bool move(struct round *r)
 {
-    const struct comm_call *call = &r->request->call;
-    struct comm_group *g = r->request->group;
-    struct comm *c = g->comm;
-    bool point = call->op == OP_SEND || call->op == OP_RECEIVE;
+    struct comm *c = r->request->group->comm;
+    const struct comm_transport *t = r->way->transport;
     for (;; r->stage++) {
         if (!r->batch) {
             c->n_messages = 0;
-            if (!plans[call->op].stage(r))
+            if (!plans[r->request->call.op].stage(r))
                 return true;
-            if (c->n_messages > 0)
-                r->batch = c->transport->post(g->link, point ? CHANNEL_POINT : CHANNEL_COLLECTIVE, r->tag,
-                                              c->messages, c->n_messages);
+            struct comm_post post = post_of(r->request, r->tag, c->messages, c->n_messages);
+            if (post.n > 0)
+                r->batch = t->post(r->way->link, &post);
         }
-        if (r->batch && !c->transport->done(r->batch))
+        if (r->batch && !t->done(r->batch))
             return false;
         r->batch = NULL;
     }
 }
 
-static void *window_memory(const struct comm *c, struct window *w, size_t bytes)
+/* Memory that stays until the request is waited for. */
+static void own(struct comm_request *q, void *data)
 {
-    if (w->room < bytes) {
-        if (w->data)
-            c->transport->free(w->data);
-        w->data = c->transport->alloc(bytes);
-        w->room = bytes;
-    }
-    return w->data;
+    q->owned = mem_one_more(q->owned, q->n_owned, &q->owned_room, sizeof *q->owned);
+    q->owned[q->n_owned++] = data;
+}
+
+/* Scratch of a round; what was in the window is perhaps still in use by what lanes have been given. */
+static void *scratch(struct comm_request *q, struct window *w, size_t bytes)
+{
+    const struct comm_memory *memory = way_of(q)->memory;
+    if (w && w->room >= bytes)
+        return w->data;
+    void *data = memory->alloc(bytes);
+    if (!w)
+        own(q, data);
+    else if (w->data)
+        own(q, w->data);
+    if (w)
+        *w = (struct window){data, bytes, w->busy};
+    return data;
 }
 
 static struct round *round_new(struct comm_request *q, struct window *window)
 {
     const struct plan *plan = &plans[q->call.op];
-    const struct comm *c = q->group->comm;
     struct round *r = mem_zero(1, sizeof *r);
     size_t number = q->started++;
     r->request = q;
+    r->way = way_of(q);
     r->from = number * q->per_round;
     r->count = q->call.count - r->from < q->per_round ? q->call.count - r->from : q->per_round;
     r->tag = (int)((q->first_tag + number) % TAGS);
     r->window = window;
     size_t bytes = plan->scratch ? plan->scratch(q, r->count) : 0;
     if (bytes > 0)
-        r->scratch = window ? window_memory(c, window, bytes) : c->transport->alloc(bytes);
+        r->scratch = scratch(q, window, bytes);
     if (window)
         window->busy = true;
     return r;
 }
 
+/* One message as begin and mark are told of it. */
+static struct comm_message message_of(const struct comm_request *q)
+{
+    bool out = q->call.op == OP_SEND;
+    return (struct comm_message){out ? at(q->call.in, 0) : q->call.out, q->call.count, q->call.peer, out};
+}
+
+static void begin_call(const struct comm_request *q)
+{
+    struct comm_message m = message_of(q);
+    struct comm_post post = post_of(q, (int)q->first_tag, &m, is_message(q));
+    if (way_of(q)->transport->begin)
+        way_of(q)->transport->begin(way_of(q)->link, &post);
+}
+
+static void mark_end(struct comm_request *q)
+{
+    struct comm_message m = message_of(q);
+    struct comm_post post = post_of(q, (int)q->first_tag, &m, is_message(q));
+    if (way_of(q)->transport->mark)
+        q->mark = way_of(q)->transport->mark(way_of(q)->link, &post);
+}
+
 static void round_over(struct round *r)
 {
+    struct comm_request *q = r->request;
     if (r->window)
         r->window->busy = false;
-    else if (r->scratch)
-        r->request->group->comm->transport->free(r->scratch);
-    r->request->finished++;
+    if (++q->finished == q->rounds)
+        mark_end(q);
     free(r);
 }
 
@@ -414,7 +478,7 @@ static void begin_waiting(struct comm_group *g)
 /* Rounds of calls between all ranks have numbers; messages of two have the tag of their call. */
 static void number_rounds(struct comm_request *q)
 {
-    if (q->call.op == OP_SEND || q->call.op == OP_RECEIVE) {
+    if (is_message(q)) {
         q->first_tag = (unsigned)q->call.tag;
         return;
     }
@@ -431,7 +495,8 @@ struct comm_request *rounds_start(struct comm_group *group, const struct comm_ca
     q->per_round = elements_per_round(q);
     q->rounds = (call->count + q->per_round - 1) / q->per_round;
     number_rounds(q);
-    if (!plans[call->op].in_rounds) {
+    begin_call(q);
+    if (!is_cut(q)) {
         begin(q, NULL);
         return q;
     }
@@ -446,8 +511,23 @@ bool rounds_finished(const struct comm_request *request)
     return request->finished == request->rounds;
 }
 
+void rounds_end(struct comm_request *q)
+{
+    const struct comm_memory *memory = way_of(q)->memory;
+    if (q->mark) {
+        memory->after(NULL, q->mark);
+        memory->drop(q->mark);
+    }
+    for (size_t i = 0; i < q->n_owned; i++)
+        memory->free(q->owned[i]);
+    free(q->owned);
+    free(q);
+}
+
 void rounds_progress(struct comm *comm)
 {
+    if (comm->buffers.transport->progress)
+        comm->buffers.transport->progress();
     for (struct round **link = &comm->active; *link;) {
         struct round *r = *link;
         if (!move(r)) {

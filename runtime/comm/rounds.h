@@ -39,6 +39,7 @@ struct comm_call {
     enum comm_type type;
     int peer, tag;                    /* root; of a message */
     const size_t *in_rows, *out_rows; /* all to all: (size), then count is the size of a row */
+    bool record;                      /* in the host's memory, whatever the buffers are in */
 };
 
 struct comm_request {
@@ -48,22 +49,28 @@ struct comm_request {
     size_t per_round; /* elements of call.count */
     size_t rounds, started, finished;
     unsigned first_tag;
+    struct comm_mark *mark; /* its end, once all rounds have; NULL: there is nothing left to wait for */
+    void **owned;           /* memory that goes with it: what is put into lanes may run later than the host */
+    size_t n_owned, owned_room;
     struct comm_request *next; /* in the queue of its group, or among comm's selves */
 };
 
 struct round {
     struct comm_request *request;
+    const struct way *way;
     size_t from, count; /* elements of call.count */
     int tag, stage;
     struct comm_batch *batch; /* of this stage */
     void *scratch;
-    struct window *window; /* that scratch belongs to; NULL: to the round */
+    struct window *window; /* that scratch belongs to; NULL: to the request */
     struct round *next;
 };
 
 /* Begins a call and moves it as far as it goes now; the group has more than one rank. */
 struct comm_request *rounds_start(struct comm_group *group, const struct comm_call *call);
 bool rounds_finished(const struct comm_request *request);
+/* Frees a finished call; what the computing lane is given from now on comes after its end. */
+void rounds_end(struct comm_request *request);
 /* Moves all rounds of all groups as far as they go now. */
 void rounds_progress(struct comm *comm);
 

@@ -8,6 +8,7 @@
 struct boundary {
     act *data;
     struct comm_request *sending; /* done: free again */
+    uint64_t sent;                /* which of all sends of this engine that is */
     bool taken;
 };
 
@@ -37,6 +38,7 @@ struct engine {
     struct arrival *arrivals; /* (n_passes) */
     struct boundary *boundaries;
     size_t n_boundaries;
+    uint64_t sends;
     int32_t *samples, *targets; /* (micro_batches, B, T/CP) */
     int32_t *whole;             /* (2, T) one sequence */
     uint64_t first_sample;

@@ -7,18 +7,40 @@
 #include "common/mem.h"
 #include "runtime/engine/engine_private.h"
 
-int stages_take(struct engine *e)
+/* Sends that may be under way before a device waits for the first of them rather than that memory is taken for one more. */
+enum { SENDING = 3 };
+
+static void sent(struct boundary *b)
 {
+    comm_wait(b->sending);
+    b->sending = NULL;
+}
+
+/* One that is free or has gone. Else, when enough are on their way, the one whose sending began longest ago and that the host need not wait for. NULL when
+ * there is none. */
+static struct boundary *free_boundary(struct engine *e)
+{
+    struct boundary *oldest = NULL;
+    size_t sending = 0;
     for (size_t i = 0; i < e->n_boundaries; i++) {
         struct boundary *b = &e->boundaries[i];
-        if (!b->taken && b->sending && comm_done(b->sending)) {
-            comm_wait(b->sending);
-            b->sending = NULL;
-        }
-        if (!b->taken && !b->sending) {
-            b->taken = true;
-            return (int)i;
-        }
+        if (b->taken)
+            continue;
+        if (!b->sending || comm_done(b->sending))
+            return b;
+        sending++;
+        oldest = !oldest || b->sent < oldest->sent ? b : oldest;
+    }
+    return sending >= SENDING && comm_ordered(oldest->sending) ? oldest : NULL;
+}
+
+int stages_take(struct engine *e)
+{
+    struct boundary *b = free_boundary(e);
+    if (b) {
+        sent(b);
+        b->taken = true;
+        return (int)(b - e->boundaries);
     }
     e->boundaries = mem_grow(e->boundaries, e->n_boundaries + 1, sizeof *e->boundaries);
     e->boundaries[e->n_boundaries] =
@@ -56,6 +78,7 @@ void stages_send(struct engine *e, int i, bool forward, int chunk)
     int theirs = forward ? chunk + (e->mesh->pp == last) : chunk - (e->mesh->pp == 0);
     b->sending = comm_send_start(e->mesh->pp_group, b->data, boundary_bytes(e), stage(e, forward ? 1 : -1),
                                  tag_of(forward, theirs));
+    b->sent = e->sends++;
     b->taken = false;
 }
 
@@ -137,8 +160,6 @@ void stages_begin(struct engine *e)
 
 void stages_end(struct engine *e)
 {
-    for (size_t i = 0; i < e->n_boundaries; i++) {
-        comm_wait(e->boundaries[i].sending);
-        e->boundaries[i].sending = NULL;
-    }
+    for (size_t i = 0; i < e->n_boundaries; i++)
+        sent(&e->boundaries[i]);
 }

@@ -129,7 +129,7 @@ int main(void)
 {
     struct err err = {""};
     struct bench b = {.kernels = kernels_cpu(KERNEL_FP32, &err)};
-    b.comm = b.kernels ? comm_open(&err) : NULL;
+    b.comm = b.kernels ? comm_open(NULL, &err) : NULL;
     if (!b.comm) {
         fprintf(stderr, "bench_overlap: %s\n", err.text);
         return 1;

@@ -215,7 +215,7 @@ int main(int argc, char **argv)
     spec.train.model = gpt2_124m;
     spec.train.model.context = (int64_t)b.context;
     spec.train.batch_global = spec.train.batch_micro = (int64_t)b.batch;
-    struct comm *comm = comm_open(&err);
+    struct comm *comm = comm_open(NULL, &err);
     b.kernels = kernels_cpu(bf16 ? KERNEL_BF16 : KERNEL_FP32, &err);
     struct engine_request request = {&spec, &mesh, b.kernels};
     if (comm && b.kernels && mesh_open(&mesh, comm, &one, false, &err) == 0)

@@ -348,7 +348,7 @@ int main(int argc, char **argv)
         set++;
     if (argc < 3 || set == COUNT(sets))
         fail("usage: mesh_check FOLDER fp32|bf16|odd [FILTER]");
-    lab.comm = comm_open(&err);
+    lab.comm = comm_open(NULL, &err);
     lab.kernels = kernels_cpu(sets[set].type, &err);
     lab.folder = argv[1];
     if (!lab.comm || !lab.kernels)

@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     struct err err;
     if (argc != 2)
         fail("usage: mesh_reference FOLDER");
-    struct comm *comm = comm_open(&err);
+    struct comm *comm = comm_open(NULL, &err);
     const struct kernels *k = kernels_cpu(KERNEL_FP32, &err);
     if (!comm || !k)
         fail(err.text);

@@ -610,7 +610,7 @@ int main(int argc, char **argv)
 {
     struct err err = {""};
     log_program("comm_check");
-    comm = comm_open(&err);
+    comm = comm_open(NULL, &err);
     if (!comm || argc < 2) {
         fprintf(stderr, "comm_check: %s\n", comm ? "name an empty folder" : err.text);
         return 2;

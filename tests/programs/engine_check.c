@@ -234,7 +234,7 @@ static bool check_case(const struct mesh_case *c, struct comm *comm, const struc
 int main(void)
 {
     struct err err;
-    struct comm *comm = comm_open(&err);
+    struct comm *comm = comm_open(NULL, &err);
     const struct kernels *k = kernels_cpu(KERNEL_FP32, &err);
     bool good = true;
     if (!comm || !k)

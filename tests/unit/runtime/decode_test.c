@@ -94,7 +94,7 @@ static void lab_open(struct lab *lab, const struct job_model *model, enum kernel
     struct mesh_sizes one = {1, 1, 1, 1, 1};
     *lab = (struct lab){.config = *model, .close = type == KERNEL_FP32 ? 1e-5 : 0.02};
     lab->k = kernels_cpu(type, &err);
-    lab->comm = comm_open(&err);
+    lab->comm = comm_open(NULL, &err);
     assert_non_null(lab->k);
     assert_int_equal(mesh_open(&lab->mesh, lab->comm, &one, false, &err), 0);
     layout_make(&lab->layout, &(struct layout_request){.model = &lab->config,

@@ -43,7 +43,7 @@ static inline struct mesh *one_mesh(void)
     if (mesh.comm)
         return &mesh;
     omp_set_num_threads(1);
-    struct comm *comm = comm_open(&err);
+    struct comm *comm = comm_open(NULL, &err);
     if (!comm || mesh_open(&mesh, comm, &one, false, &err) != 0)
         fail_msg("%s", err.text);
     return &mesh;

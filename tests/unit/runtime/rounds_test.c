@@ -7,14 +7,10 @@ enum { RANKS = 16384 };
 
 static size_t posted; /* messages */
 
-static struct comm_batch *post(struct comm_link *link, enum comm_channel channel, int tag,
-                               const struct comm_message *messages, size_t n)
+static struct comm_batch *post(struct comm_link *link, const struct comm_post *post)
 {
     (void)link;
-    (void)channel;
-    (void)tag;
-    (void)messages;
-    posted += n;
+    posted += post->n;
     return (struct comm_batch *)(void *)&posted; /* any address: done() does not look at it */
 }
 
@@ -24,31 +20,23 @@ static bool done(struct comm_batch *batch)
     return true;
 }
 
-static void *take(size_t bytes)
-{
-    return mem_zero(bytes, 1);
-}
-
-static void copy(void *to, const void *from, size_t bytes)
-{
-    memmove(to, from, bytes);
-}
-
-static const struct comm_transport counting = {.message_max = (size_t)1 << 30,
-                                               .post = post,
-                                               .done = done,
-                                               .alloc = take,
-                                               .free = free,
-                                               .copy = copy,
-                                               .sum = comm_sum};
+static const struct comm_transport counting = {.message_max = (size_t)1 << 30, .post = post, .done = done};
 
 /* Rank 5 of RANKS. */
 static void join(struct comm *c, struct comm_group *g)
 {
-    *c = (struct comm){.transport = &counting,
+    struct way way = {.transport = &counting, .memory = &comm_memory_host};
+    *c = (struct comm){.records = way,
+                       .buffers = way,
                        .limits = {ROUND_BYTES, counting.message_max, SMALL_BYTES},
                        .end = &c->active};
-    *g = (struct comm_group){.comm = c, .name = "test", .rank = 5, .size = RANKS, .last = &g->first};
+    *g = (struct comm_group){.comm = c,
+                             .name = "test",
+                             .rank = 5,
+                             .size = RANKS,
+                             .last = &g->first,
+                             .records = way,
+                             .buffers = way};
 }
 
 /* A record of each rank goes to all in log2(ranks) steps, one message each way: a connection to every other rank of a run of this size is
