@@ -21,9 +21,11 @@
     X(cudaErrorInvalidPitchValue, 12, "invalid pitch argument")                                              \
     X(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")                              \
     X(cudaErrorInsufficientDriver, 35, "CUDA driver version is insufficient for CUDA runtime version")       \
+    X(cudaErrorDevicesUnavailable, 46, "CUDA-capable device(s) is/are busy or unavailable")                  \
     X(cudaErrorInvalidDeviceFunction, 98, "invalid device function")                                         \
     X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                                          \
     X(cudaErrorInvalidDevice, 101, "invalid device ordinal")                                                 \
+    X(cudaErrorNoKernelImageForDevice, 209, "no kernel image is available for execution on the device")      \
     X(cudaErrorECCUncorrectable, 214, "uncorrectable ECC error encountered")                                 \
     X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                                        \
     X(cudaErrorSymbolNotFound, 500, "named symbol not found")                                                \
@@ -31,6 +33,8 @@
     X(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                              \
     X(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch")                         \
     X(cudaErrorLaunchTimeout, 702, "the launch timed out and was terminated")                                \
+    X(cudaErrorAssert, 710, "device-side assert triggered")                                                  \
+    X(cudaErrorMisalignedAddress, 716, "misaligned address")                                                 \
     X(cudaErrorLaunchFailure, 719, "unspecified launch failure")                                             \
     X(cudaErrorNotSupported, 801, "operation not supported")                                                 \
     X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")            \
