@@ -31,6 +31,8 @@ size_t device_shared_limit();
 
 /* 0xff everywhere: NaN in every floating-point type. */
 void poison(void *p, size_t bytes);
+/* Do these bytes lie in one piece of the device's memory? */
+bool is_in_piece(const void *p, size_t bytes);
 
 /* ---- queues (queue.cpp) ---- */
 

@@ -59,6 +59,12 @@ static place where(const void *p, size_t bytes, bool *fits)
     return found ? found->where : PAGEABLE;
 }
 
+bool is_in_piece(const void *p, size_t bytes)
+{
+    bool fits;
+    return where(p, bytes, &fits) == DEVICE && fits;
+}
+
 static cudaError_t take(void **p, size_t bytes, place where, int device)
 {
     *p = NULL;
