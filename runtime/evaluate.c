@@ -66,7 +66,8 @@ static int run(const struct pass *p, const struct inference *in, const struct ev
     struct model_batch batch = {.tokens = p->tokens, .targets = p->targets};
     if (fill(p, set, at, end, err) != 0)
         return -1;
-    result->nats += model_forward(p->model, &batch, NULL).cross_entropy;
+    model_forward(p->model, &batch, NULL);
+    result->nats += model_take_loss(p->model).cross_entropy;
     result->windows = at + p->batch < end ? at + p->batch : end;
     count(p, in->tokenizer, result);
     if (isfinite(result->nats))

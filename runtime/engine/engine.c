@@ -50,6 +50,8 @@ static int make_model(struct engine *e, struct err *err)
                               .sequence = spec->sequence,
                               .recompute = spec->train.recompute,
                               .split_weights = e->schedule == PIPELINE_ZERO_BUBBLE,
+                              .fixed_weights = spec->zero < 3, /* what the store lends moves */
+                              .fixed_gradients = spec->zero < 2,
                               .slots = e->slots,
                               .seed = spec->train.seed};
     e->model = model_new(&r, err);
@@ -203,27 +205,25 @@ static struct model_batch batch_of(const struct engine *e, const struct pipeline
 }
 
 void engine_forward(struct engine *e, const struct pipeline_pass *p, const struct model_batch *all,
-                    struct tally *t)
+                    double *busy_s)
 {
     struct model_batch b = batch_of(e, p, all);
     bool ends = e->layout.chunks[p->chunk].ends;
     int out = ends ? -1 : stages_take(e);
     double start = clock_monotonic_s();
-    struct model_loss loss = model_forward(e->model, &b, ends ? NULL : e->boundaries[out].data);
-    t->busy_s += clock_monotonic_s() - start;
-    t->cross_entropy += loss.cross_entropy;
-    t->router += loss.router;
+    model_forward(e->model, &b, ends ? NULL : e->boundaries[out].data);
+    *busy_s += clock_monotonic_s() - start;
     if (!ends)
         stages_send(e, out, true, p->chunk);
 }
 
 static void backward_pass(struct engine *e, const struct pipeline_pass *p, const struct model_batch *all,
-                          struct tally *t, int d)
+                          double *busy_s, int d)
 {
     struct model_batch b = batch_of(e, p, all);
     double start = clock_monotonic_s();
     model_backward(e->model, &b, e->boundaries[d].data);
-    t->busy_s += clock_monotonic_s() - start;
+    *busy_s += clock_monotonic_s() - start;
     if (e->layout.chunks[p->chunk].begins)
         e->boundaries[d].taken = false;
     else
@@ -233,37 +233,38 @@ static void backward_pass(struct engine *e, const struct pipeline_pass *p, const
 }
 
 static void weights_pass(struct engine *e, const struct pipeline_pass *p, const struct model_batch *all,
-                         struct tally *t)
+                         double *busy_s)
 {
     struct model_batch b = batch_of(e, p, all);
     double start = clock_monotonic_s();
     model_weights(e->model, &b);
-    t->busy_s += clock_monotonic_s() - start;
+    *busy_s += clock_monotonic_s() - start;
     stages_release(e, p);
 }
 
-static void run_pass(struct engine *e, size_t i, const struct model_batch *all, struct tally *t)
+static void run_pass(struct engine *e, size_t i, const struct model_batch *all, double *busy_s)
 {
     const struct pipeline_pass *p = &e->passes[i];
     if (p->kind != PASS_WEIGHTS)
         stages_await(e, i);
     if (p->kind == PASS_FORWARD)
-        engine_forward(e, p, all, t);
+        engine_forward(e, p, all, busy_s);
     else if (p->kind == PASS_BACKWARD)
-        backward_pass(e, p, all, t, e->arrivals[i].boundary);
+        backward_pass(e, p, all, busy_s, e->arrivals[i].boundary);
     else
-        weights_pass(e, p, all, t);
+        weights_pass(e, p, all, busy_s);
 }
 
 /* Sums over ranks that have different tokens (cross-entropy) or layers and tokens (router losses), each once. The cross-entropy of a stage that
  * does not end the model is 0, or NaN when its tokens are none of the vocabulary. */
-struct share engine_sum(const struct engine *e, const struct tally *t, double counted)
+struct share engine_sum(const struct engine *e, const struct model_loss *own, double counted)
 {
     struct share mine = {0, 0, 0}, sum = {0, 0, 0};
     size_t size = (size_t)comm_size(e->mesh->world);
     struct share *all = mem_zero(size, sizeof *all);
     if (e->mesh->tp == 0)
-        mine = (struct share){t->cross_entropy, t->router, e->ends && e->mesh->replica == 0 ? counted : 0};
+        mine =
+            (struct share){own->cross_entropy, own->router, e->ends && e->mesh->replica == 0 ? counted : 0};
     comm_share(e->mesh->world, &mine, sizeof mine, all);
     for (size_t i = 0; i < size; i++) {
         sum.cross_entropy += all[i].cross_entropy;
@@ -277,8 +278,7 @@ struct share engine_sum(const struct engine *e, const struct tally *t, double co
 void engine_gradients(struct engine *engine, int64_t step, struct engine_result *result)
 {
     struct engine *e = engine;
-    struct tally t = {0, 0, 0};
-    double sequences = (double)e->r.spec->train.batch_global;
+    double sequences = (double)e->r.spec->train.batch_global, busy_s = 0;
     double counted = engine_count_targets(e, (size_t)e->micro_batches * e->batch);
     struct model_batch all = {.step = (uint64_t)step,
                               .scale = counted > 0 ? 1 / counted : 0,
@@ -288,19 +288,23 @@ void engine_gradients(struct engine *engine, int64_t step, struct engine_result 
     store_begin(e->store, e->micro_batches);
     double start = clock_monotonic_s();
     for (size_t i = 0; i < e->n_passes; i++)
-        run_pass(e, i, &all, &t);
-    *result = (struct engine_result){.busy_s = t.busy_s, .span_s = clock_monotonic_s() - start};
+        run_pass(e, i, &all, &busy_s);
+    *result = (struct engine_result){.busy_s = busy_s, .span_s = clock_monotonic_s() - start};
     stages_end(e);
     store_finish(e->store);
-    struct share sum = engine_sum(e, &t, counted);
+    result->norm = store_norm(e->store); /* here the host waits for all that it has asked for */
+    if (e->r.behind)
+        result->busy_s = result->span_s = clock_monotonic_s() - start;
+    struct model_loss own = model_take_loss(e->model);
+    struct share sum = engine_sum(e, &own, counted);
     result->loss = sum.counted > 0 ? sum.cross_entropy / sum.counted : sum.cross_entropy;
-    result->own = t.cross_entropy;
+    result->own = own.cross_entropy;
     result->router = sum.router / sequences;
     result->counted = (uint64_t)sum.counted;
-    result->norm = store_norm(e->store);
 }
 
 void engine_update(struct engine *engine, const struct kernel_adamw *adamw)
 {
+    engine->k->doing("the optimizer's step %lld", adamw->step);
     store_update(engine->store, adamw);
 }

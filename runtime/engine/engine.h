@@ -17,6 +17,8 @@ struct engine_request {
     const struct job_spec *spec;   /* borrowed */
     const struct mesh *mesh;       /* borrowed */
     const struct kernels *kernels; /* borrowed */
+    bool
+        behind; /* the kernels compute on their own, behind the host: its clock says nothing of a single pass */
 };
 
 /* NULL with a sentence. Not collective. */
@@ -48,7 +50,8 @@ struct engine_result {
     double
         own; /* sum of the losses of the tokens that this rank has, to name the one where a NaN comes from; not the same on all */
     uint64_t counted; /* targets */
-    /* of this rank, seconds: in passes, and from the first pass to the end of the last one, so that 1 - busy / span is its bubble */
+    /* of this rank, seconds: in passes, and from the first pass to the end of the last one, so that 1 - busy / span is its bubble. Where kernels
+     * compute behind the host both are the time until all gradients and their norm were there. */
     double busy_s, span_s;
 };
 /* Forward and backward of all micro-batches that were loaded. step: dropout depends on it. */

@@ -20,9 +20,10 @@ static int load_held(struct engine *e, const struct engine_source *source, uint6
 }
 
 /* One micro-batch through all chunks of this rank, in slot 0. */
-static void evaluate_batch(struct engine *e, struct tally *t)
+static void evaluate_batch(struct engine *e)
 {
     struct model_batch all = {.train = false};
+    double busy_s = 0;
     stages_begin(e);
     for (int chunk = 0; chunk < e->virtual_stages; chunk++) {
         struct pipeline_pass p = {PASS_FORWARD, 0, chunk};
@@ -30,7 +31,7 @@ static void evaluate_batch(struct engine *e, struct tally *t)
         *stages_slot(e, &p) = 0;
         if (!c->begins)
             stages_receive(e, 0, chunk);
-        engine_forward(e, &p, &all, t);
+        engine_forward(e, &p, &all, &busy_s);
     }
     stages_end(e);
 }
@@ -39,7 +40,6 @@ int engine_evaluate(struct engine *engine, const struct engine_source *source, u
                     double *loss, struct err *err)
 {
     struct engine *e = engine;
-    struct tally t = {0, 0, 0};
     uint64_t round = (uint64_t)e->mesh->size.dp * e->batch, end = first + count;
     double counted = 0;
     for (uint64_t at = first; at < end; at += round) {
@@ -47,9 +47,10 @@ int engine_evaluate(struct engine *engine, const struct engine_source *source, u
         if (comm_max_int(e->mesh->world, failed != 0) != 0)
             return failed ? -1 : err_set(err, "another rank could not read the samples of the evaluation");
         counted += engine_count_targets(e, e->batch);
-        evaluate_batch(e, &t);
+        evaluate_batch(e);
     }
-    struct share sum = engine_sum(e, &t, counted);
+    struct model_loss own = model_take_loss(e->model);
+    struct share sum = engine_sum(e, &own, counted);
     *loss = sum.counted > 0 ? sum.cross_entropy / sum.counted : NAN;
     return 0;
 }

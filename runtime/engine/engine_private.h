@@ -69,18 +69,14 @@ void engine_keep(const struct engine *e, size_t index);
 /* Targets that are counted in the first `sequences` of this replica, over all replicas; only the last stage knows. */
 double engine_count_targets(const struct engine *e, size_t sequences);
 
-/* What a step, or an evaluation, has come to so far on this rank. */
-struct tally {
-    double cross_entropy, router, busy_s;
-};
 /* Sums over the world. */
 struct share {
     double cross_entropy, router, counted;
 };
-/* A forward pass of one micro-batch, its output on its way. all: what all passes of the step have in common. */
+/* A forward pass of one micro-batch, its output on its way. all: what all passes of the step have in common; busy_s: += the time that it took */
 void engine_forward(struct engine *e, const struct pipeline_pass *p, const struct model_batch *all,
-                    struct tally *t);
+                    double *busy_s);
 /* Sums over ranks that have different tokens (cross-entropy) or layers and tokens (router losses), each once. */
-struct share engine_sum(const struct engine *e, const struct tally *t, double counted);
+struct share engine_sum(const struct engine *e, const struct model_loss *own, double counted);
 
 #endif

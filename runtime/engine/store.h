@@ -65,8 +65,8 @@ struct store_bytes {
 };
 struct store_bytes store_bytes(const struct store *store);
 
-/* Collective. Are the weights of all ranks that hold the same parameters equal, bit by bit? The same answer on all. Hashes everything on the host: for
- * tests. */
+/* Collective. Are the weights of all ranks that hold the same parameters equal, bit by bit? The same answer on all. Waits for the hash of
+ * each tensor: for tests. */
 bool store_replicas_equal(struct store *store);
 
 #endif

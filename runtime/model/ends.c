@@ -138,12 +138,10 @@ static void piece_logits(const struct model *m, const struct head *h, const act 
                     (struct kernel_matrix){h->weight, m->hidden, true}, false, m->s.logits, m->vocab);
 }
 
-static double pieces(const struct model *m, const struct head *h, const struct model_batch *b,
-                     const struct slot *slot, const act *x, act *dx)
+static void pieces(const struct model *m, const struct head *h, const struct model_batch *b,
+                   const struct slot *slot, const act *x, act *dx)
 {
-    double sum;
     real *lse = m->s.losses + head_piece(m);
-    m->k->zero(m->s.loss, sizeof *m->s.loss);
     for (size_t at = 0; at < m->n; at += head_piece(m)) {
         size_t n = m->n - at < head_piece(m) ? m->n - at : head_piece(m);
         const act *rows = act_in(m->k, x, at * m->hidden);
@@ -153,8 +151,6 @@ static double pieces(const struct model *m, const struct head *h, const struct m
             piece_backward(m, h, b, slot->targets + at, lse, rows, n, act_at(m->k, dx, at * m->hidden));
         model_idle(m);
     }
-    m->k->to_host(&sum, m->s.loss, sizeof sum);
-    return sum;
 }
 
 static struct kernel_norm last_norm_of(const struct model *m, const struct slot *slot, size_t unit)
@@ -192,14 +188,14 @@ void head_logits(struct model *m, const struct slot *slot, const int32_t *index,
     model_done(m, head.unit);
 }
 
-double head_loss(struct model *m, const struct model_batch *b, const struct slot *slot)
+void head_loss(struct model *m, const struct model_batch *b, const struct slot *slot)
 {
     bool alone = m->mesh->size.tp == 1;
     last_norm(m, slot, slot->out, m->rows);
     struct head head = head_of(m, b->train);
     const act *x = stream_gather(m, m->s.narrow, m->s.head);
     act *dx = alone ? slot->dnorm : m->s.dhead;
-    double sum = pieces(m, &head, b, slot, x, dx);
+    pieces(m, &head, b, slot, x, dx);
     if (b->train && !alone) {
         const act *own = stream_reduce(m, dx, slot->dnorm);
         if (own != slot->dnorm)
@@ -208,7 +204,6 @@ double head_loss(struct model *m, const struct model_batch *b, const struct slot
     if (b->train && (!m->config.tied || m->mesh->size.pp > 1)) /* else the embedding adds to it, too */
         model_gradients_in(m, head.unit);
     model_done(m, head.unit);
-    return sum;
 }
 
 void head_backward(struct model *m, const struct slot *slot, act *d)

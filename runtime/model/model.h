@@ -56,6 +56,9 @@ struct model_request {
         split_weights; /* zero-bubble: model_backward leaves the weight gradients of the layers to model_weights; not with recompute */
     int slots;
     uint64_t seed; /* of dropout */
+    /* Do the numbers of a unit lie in the same places from step to step: its weights, and its gradients, too? Then layers may be repeated
+     * (kernels.h, repeat). */
+    bool fixed_weights, fixed_gradients;
     bool
         inference; /* forward passes only: nothing is kept for a backward pass, and there is no room for gradients */
     size_t
@@ -89,18 +92,22 @@ struct model_batch {
     bool train; /* false: no dropout, nothing is kept for a backward pass */
 };
 
+/* The input (R,C) of a chunk that does not begin the model: the caller puts there what the stage before sent. */
+act *model_input(const struct model *model, int slot, size_t chunk);
+/* One chunk forward. out (R,C) gets what the next stage needs; not used where the chunk ends the model: then the loss is computed, and when
+ * training the gradients of the head at once, so that logits are never kept. Tokens or targets outside of the vocabulary: loss NaN. Does not wait for
+ * a device that computes on its own, unless there are experts. */
+void model_forward(struct model *model, const struct model_batch *batch, act *out);
+
 /* Sums over this rank's tokens (not over ranks): */
 struct model_loss {
     double cross_entropy; /* nats, over counted targets; the same on all ranks of the TP group */
     double
         router; /* balance and z losses with their weights, summed over sequences and layers of this rank */
 };
+/* What the forward passes since the last call have come to; waits for them. */
+struct model_loss model_take_loss(struct model *model);
 
-/* The input (R,C) of a chunk that does not begin the model: the caller puts there what the stage before sent. */
-act *model_input(const struct model *model, int slot, size_t chunk);
-/* One chunk forward. out (R,C) gets what the next stage needs; not used where the chunk ends the model: then the loss is computed, and when
- * training the gradients of the head at once, so that logits are never kept. Tokens or targets outside of the vocabulary: loss NaN. */
-struct model_loss model_forward(struct model *model, const struct model_batch *batch, act *out);
 /* Logits (count, vocab), in host memory, of rows rows[] (count <= N) of a pass over the whole model: one rank, one chunk. Tokens must be within
  * the vocabulary; targets are not looked at. */
 void model_logits(struct model *model, const struct model_batch *batch, const int32_t *rows, size_t count,

@@ -303,7 +303,9 @@ struct model *model_new(const struct model_request *request, struct err *err)
 {
     if (check(request, err) != 0)
         return NULL;
+    static uint64_t models;
     struct model *m = mem_zero(1, sizeof *m);
+    m->number = ++models;
     m->r = *request;
     m->config = *request->config;
     m->k = request->kernels;
@@ -342,6 +344,7 @@ void model_free(struct model *model)
 {
     if (!model)
         return;
+    model->k->forget();
     for (int i = 0; i < model->r.slots; i++)
         free_layers(model, &model->slots[i]);
     moe_acts_free(model, model->shared.moe);

@@ -50,7 +50,7 @@ struct scratch {
     real *dqkv;   /* (N, qkv): sums of attention's gradients; likewise */
     real *logits; /* (rows of a piece, vocab) */
     real *statistics, *losses; /* (2 or 2 TP, N); (N) */
-    double *loss;              /* sum of the losses */
+    double *loss;              /* sum of the losses since they were last asked for */
     act *head;                 /* (N,C) gathered output of the last norm */
     act *dhead;                /* (N,C) its gradient, partial over TP */
     act *kv[2];                /* (N, 2 keys) for ring attention: being used, being received */
@@ -59,6 +59,8 @@ struct scratch {
 
 /* Keys and values of the tokens so far, and what a pass adds to them (decode.c). */
 struct cache;
+
+#define MODEL_SEEN 16
 
 struct model {
     struct model_request r;
@@ -83,7 +85,12 @@ struct model {
     struct layer_grads grads; /* when not split */
     void **blocks;            /* everything allocated */
     size_t n_blocks, bytes;
-    size_t short_of; /* bytes of the allocations that failed */
+    double router;   /* losses since they were last asked for */
+    bool strange;    /* there was a token outside of the vocabulary since then */
+    uint64_t number; /* of this model among those of the process */
+    const act
+        *seen[MODEL_SEEN]; /* arrays of the caller that passes were given, for telling repetitions apart */
+    size_t short_of;       /* bytes of the allocations that failed */
 };
 
 static inline bool model_gpt2(const struct model *m)
@@ -189,13 +196,13 @@ void embed_forward(struct model *m, const struct model_batch *b, const struct sl
 void embed_backward(struct model *m, const struct model_batch *b, const struct slot *slot, act *d);
 /* Logits (count, vocab), in host memory, of rows index[] of slot->out. One TP rank. */
 void head_logits(struct model *m, const struct slot *slot, const int32_t *index, size_t count, real *logits);
-double head_loss(struct model *m, const struct model_batch *b,
-                 const struct slot *slot); /* with gradients when training */
+void head_loss(struct model *m, const struct model_batch *b,
+               const struct slot *slot); /* with gradients when training */
 void head_backward(struct model *m, const struct slot *slot, act *d);
 
 /* ---- the way through ---- */
-/* The layers of a chunk, the first of which has its input: out gets what comes after the last. Returns the router losses. */
-double layers_forward(struct model *m, const struct model_batch *b, act *out);
+/* The layers of a chunk, the first of which has its input: out gets what comes after the last. */
+void layers_forward(struct model *m, const struct model_batch *b, act *out);
 /* Of a model in one chunk: the tokens that the slot holds -> slot->out. */
 void stream_forward(struct model *m, const struct model_batch *b);
 

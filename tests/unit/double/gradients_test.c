@@ -188,7 +188,8 @@ static double forward(const struct lone *x, size_t micro)
         struct model_batch b = batch_at(x, micro, c);
         bool last = c + 1 == x->way->chunks;
         act *out = last ? NULL : model_input(x->model, b.slot + 1, c + 1);
-        struct model_loss loss = model_forward(x->model, &b, out);
+        model_forward(x->model, &b, out);
+        struct model_loss loss = model_take_loss(x->model);
         sum += scales[micro] * loss.cross_entropy + aux_scales[micro] * loss.router;
     }
     return sum;
