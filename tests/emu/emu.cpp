@@ -24,7 +24,7 @@ void __tsan_release(void *);
 #endif
 namespace emu
 {
-enum State : uint8_t { READY, WAIT_BLOCK, WAIT_WARP, DONE };
+enum State : uint8_t { READY, WAIT_BLOCK, WAIT_WARP, WAIT_EVENT, DONE };
 struct Stack {
     char *base;
     size_t size;
@@ -45,6 +45,9 @@ struct Thread : Cur {
     int line;
     int cp_group, ncp, capcp;
     Cp *cp;
+    bool (*event)(void *); // WAIT_EVENT
+    void *event_of;
+    const char *event_name;
 };
 struct Group { // lanes of one warp meeting at one collective
     uint32_t mask, arrived;
@@ -81,14 +84,14 @@ static int ndead;
 [[maybe_unused]] static int nold;
 enum Sched { FWD, REV, RAND };
 static int sched = -1;
-static bool warp_mode, cp_late = true, xblock;
+static bool warp_mode, cp_late = true, stirred, xblock;
 static uint64_t rng;
 static struct {
     const void *k;
     size_t n;
 } limits[256];
 static int nlimits;
-static uint32_t rnd()
+uint32_t rnd()
 {
     rng ^= rng << 13;
     rng ^= rng >> 7;
@@ -165,6 +168,7 @@ static void fiber_main()
     Thread &t = me();
     if (t.ncp)
         die("thread exits with unfinished cp.async", t.file, t.line);
+    engine_thread_end();
     t.st = DONE;
     alive--;
     Warp &w = warps[t.warp];
@@ -275,6 +279,26 @@ static int pick()
     nready--;
     return r;
 }
+static void wake_waiting()
+{
+    stirred = false;
+    for (int i = 0; i < nthr; i++)
+        if (th[i].st == WAIT_EVENT && th[i].event(th[i].event_of))
+            wake(th[i]);
+}
+// Is there a thread to run, after what the others and the engine have done?
+static bool runnable()
+{
+    if (stirred || !nready || (sched == RAND && engine_step(64)))
+        wake_waiting();
+    while (!nready && alive && engine_step(1))
+        wake_waiting();
+    return nready;
+}
+static const char *waits_at(const Thread &t)
+{
+    return t.st == WAIT_BLOCK ? "__syncthreads" : t.st == WAIT_EVENT ? t.event_name : "warp op";
+}
 static void run_block()
 {
     int n = nthr;
@@ -313,18 +337,20 @@ static void run_block()
         B.dyn = (unsigned char *)p;
         poison(p, B.dyn_size);
     }
+    engine_begin();
     EMU_REL(&tsan_start);
-    while (nready)
+    while (runnable())
         run_thread(th[pick()]);
     if (alive) {
         for (int i = 0, c = 0; i < n && c < 6; i++)
             if (th[i].st != DONE) {
                 c++;
-                fprintf(stderr, "  thread %d waits at %s %s:%d\n", i,
-                        th[i].st == WAIT_BLOCK ? "__syncthreads" : "warp op", th[i].file, th[i].line);
+                fprintf(stderr, "  thread %d waits at %s %s:%d\n", i, waits_at(th[i]), th[i].file,
+                        th[i].line);
             }
-        die("deadlock: divergent barrier or warp collective");
+        die("deadlock: divergent barrier or warp collective, or an event that does not come");
     }
+    engine_end();
 }
 static void schedule(const char *order, uint64_t seed)
 {
@@ -535,6 +561,29 @@ void cp_wait(int keep)
             t.cp[k++] = c;
     }
     t.ncp = k;
+}
+void wait_until(bool (*ready)(void *), void *of, const char *name, const char *f, int l)
+{
+    Thread &t = me();
+    if (!ready(of)) {
+        t.file = f;
+        t.line = l;
+        t.event = ready;
+        t.event_of = of;
+        t.event_name = name;
+        t.st = WAIT_EVENT;
+        to_main(false);
+    }
+    EMU_ACQ(sy + 1000);
+}
+void changed()
+{
+    EMU_REL(sy + 1000);
+    stirred = true;
+}
+bool at_once()
+{
+    return sched == RAND ? rnd() & 1 : sched == REV || !cp_late;
 }
 } // namespace emu
 

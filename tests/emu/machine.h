@@ -14,6 +14,23 @@ namespace emu
 /* Ends the process with a sentence (and the kernel's name and thread where one is running). */
 [[noreturn]] void die(const char *msg, const char *file, int line);
 
+/* ---- threads of a block (emu.cpp) ---- */
+
+/* Waits until ready(of) says so; it is asked again after each changed(), and when no other thread can run. name: for the report of a deadlock. */
+void wait_until(bool (*ready)(void *), void *of, const char *name, const char *file, int line);
+void changed();
+/* Should what may happen now or later happen now? By the schedule. */
+bool at_once();
+uint32_t rnd();
+
+/* ---- what goes on beside the threads (hopper.cpp) ---- */
+
+void engine_begin(); /* of a block */
+/* Does one thing that is under way, once in so many calls; false: nothing was done. */
+bool engine_step(unsigned chance);
+void engine_thread_end(); /* of the running thread */
+void engine_end();        /* of a block */
+
 /* ---- errors (runtime.cpp) ---- */
 
 /* Becomes the thread's last error unless it is success; returns it. */
