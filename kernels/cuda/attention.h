@@ -7,6 +7,8 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/kernels.h"
 
+#define ATTENTION_SIZE 256 /* largest head */
+
 /* Goes to kernels by value, so it has no pointer to memory of the host. Layout and positions are those of struct kernel_attention; numbers of
  * tokens and heads are < 2^31. */
 struct attention {
@@ -53,6 +55,30 @@ __host__ __device__ __forceinline__ int attention_first_query(const struct atten
     int row = key - (a.keys - a.queries);
     return a.causal && row > 0 ? row : 0;
 }
+
+#define LOG2_E 1.44269504088896f
+#define LN_2   0.693147180559945f
+
+/* hash_row of a query's dropped probabilities, for attention_drop */
+__device__ __forceinline__ uint64_t attention_hash(const struct attention &a, int b, int head, int row)
+{
+    return hash_row(hash_head(a.key, a.first_head + head), a.rows[b] + a.q_position + row);
+}
+/* p, dropped or scaled up */
+__device__ __forceinline__ float attention_drop(const struct attention &a, float p, uint64_t row, int key)
+{
+    return hash_column(row, (uint32_t)a.k_position + key) < a.threshold ? p * 0 : p * a.keep;
+}
+
+/* What the backward pass wants to know of each query of each head, (batch, heads, queries): made by attention_rows, read in one 16-byte access. */
+struct alignas(16) attention_row {
+    float lse;     /* in base 2 */
+    float delta;   /* sum of dout * out */
+    uint64_t hash; /* hash_row of its dropout; 0 without */
+};
+
+/* Enqueues the making of the rows of a backward call; they are valid until the next. */
+const struct attention_row *attention_rows(const struct attention *a);
 
 /* Each enqueues the call. The last four return false, and do nothing, when they are not for such a call (or switched off: they ask the
  * environment themselves). */
