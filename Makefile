@@ -25,7 +25,7 @@ LIBS_AGENT := $(call libs,hwloc) -ldl
 LIBS_SHIM := $(call libs,libevent_pthreads pmix)
 LIBS_LAUNCHER := $(call libs,libcurl)
 LIBS_KERNELS := $(call libs,openblas)
-LIBS_RUNTIME := $(call libs,ompi-c libxxhash libutf8proc)
+LIBS_RUNTIME := $(call libs,ompi-c pmix libxxhash libutf8proc)
 endif
 
 SAN_FLAGS := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all)

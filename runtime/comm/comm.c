@@ -61,7 +61,7 @@ static bool launched(void)
 
 static int join(struct comm *c, struct err *err)
 {
-    struct comm_run run = {.size = 1, .memory = c->buffers.memory};
+    struct comm_run run = {.size = 1, .memory = c->records.memory};
     if (c->records.transport->open(&run, err) != 0)
         return -1;
     c->joined = true;
@@ -102,45 +102,25 @@ static struct comm_group *group_add(struct comm *c, const char *name, const int 
     return g;
 }
 
-/* Collective over the world: the group's two ways. g NULL: this rank is in none. */
-static void connect_group(struct comm *c, struct comm_group *g, int color)
-{
-    struct comm_members members = {.color = -1, .number = c->links++};
-    struct way records = c->records, buffers = c->buffers;
-    if (g && color >= 0)
-        members = (struct comm_members){g->name, g->ranks, g->rank, g->size, color, members.number};
-    if (c->size > 1)
-        records.link = records.transport->link(&members);
-    if (!c->connected)
-        buffers = records;
-    else if ((buffers.link = buffers.transport->link(&members)))
-        buffers.lane = buffers.transport->lane(buffers.link);
-    if (g) {
-        g->records = records;
-        g->buffers = buffers;
-    }
-}
-
 static void group_free(struct comm_group *g)
 {
     for (int i = 0; i < WINDOWS; i++)
         if (g->windows[i].data)
             g->buffers.memory->free(g->windows[i].data);
-    if (g->buffers.link && g->buffers.link != g->records.link)
-        g->buffers.transport->unlink(g->buffers.link);
-    if (g->records.link)
-        g->records.transport->unlink(g->records.link);
+    ways_disconnect(g);
     free(g->ranks);
     free(g);
 }
 
-/* The way between the ranks' devices. */
-static int join_devices(struct comm *c, struct err *err)
+/* The group of all ranks, and with it the way between their devices. */
+static int open_world(struct comm *c, const struct comm_device *device, struct err *err)
 {
-    struct comm_run run = {c->rank, c->size, c->buffers.memory};
-    if (c->buffers.transport->open(&run, err) != 0)
+    int color = c->size > 1 ? 0 : -1;
+    c->world = group_add(c, "world", NULL, c->size, c->rank);
+    ways_connect_records(c, c->world, color);
+    if (device && c->size > 1 && ways_choose(c, device, err) != 0)
         return -1;
-    c->connected = true;
+    ways_connect_buffers(c, c->world, color);
     return 0;
 }
 
@@ -149,18 +129,15 @@ struct comm *comm_open(const struct comm_device *device, struct err *err)
     struct comm *c = mem_zero(1, sizeof *c);
     c->records = c->buffers = (struct way){.transport = &comm_transport_mpi, .memory = &comm_memory_host};
     if (device)
-        c->buffers = (struct way){.transport = device->direct, .memory = device->memory};
+        c->buffers.memory = device->memory;
     c->limits = (struct comm_limits){ROUND_BYTES, SIZE_MAX, SMALL_BYTES};
     c->patience = cores_are_shared() ? PATIENCE_SHARED : PATIENCE_ALONE;
     c->size = 1;
     c->end = &c->active;
-    if ((launched() && join(c, err) != 0) || check_world(c, err) != 0 ||
-        (device && c->size > 1 && join_devices(c, err) != 0)) {
+    if ((launched() && join(c, err) != 0) || check_world(c, err) != 0 || open_world(c, device, err) != 0) {
         comm_close(c);
         return NULL;
     }
-    c->world = group_add(c, "world", NULL, c->size, c->rank);
-    connect_group(c, c->world, c->size > 1 ? 0 : -1);
     return c;
 }
 
@@ -175,6 +152,8 @@ void comm_close(struct comm *comm)
     }
     if (comm->connected)
         comm->buffers.transport->close();
+    if (comm->wired)
+        wire_close();
     if (comm->joined)
         comm->records.transport->close();
     free(comm->messages);
@@ -197,7 +176,9 @@ struct comm_group *comm_group_new(struct comm *comm, const char *name, const int
     if (g && rank == g->size)
         comm_misuse(g, "it is not among the ranks of the group that it makes");
     /* groups of one call are disjoint, so that the first rank of each names it */
-    connect_group(comm, g, n > 1 ? ranks[0] : -1);
+    int color = n > 1 ? ranks[0] : -1;
+    ways_connect_records(comm, g, color);
+    ways_connect_buffers(comm, g, color);
     return g;
 }
 

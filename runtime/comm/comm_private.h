@@ -48,6 +48,7 @@ struct comm_limits {
 struct comm {
     struct way records, buffers; /* of groups to come: no links */
     bool joined, connected;      /* their transports are open */
+    bool wired;                  /* wire_open has been called */
     int rank, size;
     int links;    /* made so far, calls that gave none included */
     int patience; /* looks in vain before a waiting rank lets others have its core */
@@ -58,6 +59,22 @@ struct comm {
     size_t n_messages, room;
     struct comm_request *selves; /* messages of this rank to itself that wait for their other half */
 };
+
+/* ---- ways.c ---- */
+
+/* How buffers on the device travel between the ranks of a run, more than one; its world has its way for records. Collective. 0, or -1 with a
+ * sentence. */
+int ways_choose(struct comm *c, const struct comm_device *device, struct err *err);
+/* The group's ways. Collective over the run; g NULL: this rank is in none. color: see transport.h. Records first. */
+void ways_connect_records(struct comm *c, struct comm_group *g, int color);
+void ways_connect_buffers(struct comm *c, struct comm_group *g, int color);
+void ways_disconnect(struct comm_group *g);
+
+/* ---- wire.c ---- */
+
+/* For this rank of the run. NULL with a sentence. */
+const struct comm_wire *wire_open(int rank, struct err *err);
+void wire_close(void);
 
 /* Ends the process with a sentence about a call that cannot be. */
 _Noreturn void comm_misuse(const struct comm_group *group, const char *what);

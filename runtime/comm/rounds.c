@@ -372,13 +372,24 @@ static void own(struct comm_request *q, void *data)
     q->owned[q->n_owned++] = data;
 }
 
+/* Fresh memory may be what the computing lane has been given work on until now. */
+static void *alloc_scratch(const struct way *way, size_t bytes)
+{
+    void *data = way->memory->alloc(bytes);
+    if (!way->lane)
+        return data;
+    struct comm_mark *now = way->memory->mark(NULL);
+    way->memory->after(way->lane, now);
+    way->memory->drop(now);
+    return data;
+}
+
 /* Scratch of a round; what was in the window is perhaps still in use by what lanes have been given. */
 static void *scratch(struct comm_request *q, struct window *w, size_t bytes)
 {
-    const struct comm_memory *memory = way_of(q)->memory;
     if (w && w->room >= bytes)
         return w->data;
-    void *data = memory->alloc(bytes);
+    void *data = alloc_scratch(way_of(q), bytes);
     if (!w)
         own(q, data);
     else if (w->data)

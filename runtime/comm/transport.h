@@ -24,6 +24,7 @@ struct comm_lane;  /* a memory's order of work */
 struct comm_mark;  /* a point in it */
 struct comm_link;  /* a transport's side of a group */
 struct comm_batch; /* messages under way */
+struct comm_get;   /* a question to another rank */
 
 /* Memory that buffers lie in. The host's has no lanes: everything is done at once, and the functions below the line are NULL. */
 struct comm_memory {
@@ -54,10 +55,21 @@ struct comm_memory {
 
 extern const struct comm_memory comm_memory_host;
 
+/* How ranks tell each other what a transport needs to reach them (wire.c). */
+struct comm_wire {
+    /* Under a key of this rank. 0, or -1 with a sentence. */
+    int (*put)(const char *key, const void *data, size_t bytes, struct err *err);
+    /* Asks for what a rank has put, or will put, under the key. */
+    struct comm_get *(*get)(int rank, const char *key);
+    /* Is it there? Then `get` is gone. */
+    bool (*got)(struct comm_get *get, void *data, size_t bytes);
+};
+
 /* The process's place in the run, as comm hands it from one transport to the next. */
 struct comm_run {
     int rank, size;                   /* set by the transport between hosts */
     const struct comm_memory *memory; /* of the buffers */
+    const struct comm_wire *wire;     /* for a direct transport; else NULL */
 };
 
 /* A group that links are made for. */
@@ -116,7 +128,8 @@ struct comm_transport {
     void (*progress)(void);
 };
 
-extern const struct comm_transport comm_transport_mpi;
+extern const struct comm_transport comm_transport_mpi;    /* buffers in the host's memory */
+extern const struct comm_transport comm_transport_staged; /* on a device; open after that of MPI */
 
 /* Buffers elsewhere than in the host's memory: what comm_open is told of a backend's device. */
 struct comm_device {

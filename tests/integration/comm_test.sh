@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What ranks do together (runtime/comm) over MPI: every call against a plain computation, bit by bit, on 1, 2, 3, 5 and 8 ranks.
+# What ranks do together (runtime/comm) over MPI: every call against a plain computation, bit by bit, on 1, 2, 3, 5 and 8 ranks;
+# and with buffers on a device, staged.
 . "$(dirname "$0")/../lib.sh"
 : "${BELAY_TEST_PROGRAMS:?set BELAY_TEST_PROGRAMS to the folder of the built test programs (make check does)}"
 export OMP_NUM_THREADS=1
 unset BELAY_JOB_ID BELAY_ATTEMPT RANK WORLD_SIZE
 cd "$SCRATCH" || exit 1
-plan 13
+plan 20
 
 # run N PROGRAM ARGUMENT...: as N ranks; 0 = without mpirun
 run() {
@@ -31,6 +32,15 @@ refused() {
   return 1
 }
 
+# wrong_way ASKED SENTENCE: two ranks on one device cannot travel as BELAY_COMM asks, and say so
+wrong_way() {
+  local rc=0
+  COMM_CHECK_DEVICE=fake BELAY_COMM=$1 run 2 comm_check none || rc=$?
+  [ "$rc" = 2 ] && grep -q "$2" out && return
+  diag "exit code $rc" "$(cat out)"
+  return 1
+}
+
 ok "one rank without a launcher" good 0 comm_check
 for n in 1 2 3 5 8; do ok "$n rank(s)" good "$n" comm_check; done
 is "of 8 ranks all were in one world" "$(grep -c 'checked on 8 rank' out)" 1
@@ -40,3 +50,8 @@ UNDER_BTL=self,tcp ok "2 ranks over sockets instead of shared memory" good 2 com
 ok "waiting for a message to itself that is never sent is refused" refused self 'other half'
 ok "a peer outside the group is refused" refused peer 'names a peer'
 ok "a message to itself of another size is refused" refused bytes 'another size'
+
+for n in 1 2 3 8; do COMM_CHECK_DEVICE=fake ok "$n rank(s), staged" good "$n" comm_check; done
+like "one line says why" "$(grep -c 'goes through the hosts' out) $(cat out)" '^1 .*rank 0 has no direct way to other devices'
+ok "NCCL where it cannot be is refused" wrong_way nccl 'give each rank a GPU of its own'
+ok "a way that there is not is refused" wrong_way ncl 'set it to nccl or staged'

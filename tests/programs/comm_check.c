@@ -3,6 +3,8 @@
  *   comm_check FOLDER        all checks; FOLDER is empty, for what ranks tell each other besides comm
  *   comm_check --misuse WHAT  one misuse that must end the process: self, peer, bytes
  *
+ * COMM_CHECK_DEVICE=fake: buffers lie on a device that there is not (fake_device.h), and travel staged.
+ *
  * Each rank can compute what the others hold (value() is a function of rank and place), and so what has to come. What is wrong is printed;
  * the exit code is 1 when any rank found something. */
 #include <math.h>
@@ -17,9 +19,11 @@
 #include "kernels/real.h"
 #include "runtime/comm/comm_private.h"
 #include "runtime/comm/mesh.h"
+#include "tests/programs/fake_device.h"
 
 static int wrong;
 static struct comm *comm;
+static const struct comm_memory *memory = &comm_memory_host;
 
 static void check(bool good, const char *what, size_t a, size_t b)
 {
@@ -113,6 +117,66 @@ static bool equal(const void *a, const void *b, size_t count, enum comm_type typ
     return memcmp(a, b, count * comm_type_size(type)) == 0;
 }
 
+/* ---- buffers ---------------------------------------------------------------------------------------------------------- */
+
+static void *buffer(size_t bytes)
+{
+    return memory->alloc(bytes + 1);
+}
+
+/* All that the computing lane has been given is done. */
+static void sync_lane(void)
+{
+    struct comm_mark *mark = memory->mark(NULL);
+    while (!memory->reached(mark))
+        sched_yield();
+    memory->drop(mark);
+}
+
+static void put_in(void *to, const void *host, size_t bytes)
+{
+    if (!memory->from_host) {
+        memcpy(to, host, bytes);
+        return;
+    }
+    static void *last; /* one copy is under way while the test goes on */
+    sync_lane();
+    if (last)
+        memory->unpinned(last);
+    last = memory->pinned(bytes + 1);
+    memcpy(last, host, bytes);
+    memory->from_host(NULL, to, last, bytes);
+}
+
+static void take_out(void *host, const void *from, size_t bytes)
+{
+    if (!memory->to_host) {
+        memcpy(host, from, bytes);
+        return;
+    }
+    void *pinned = memory->pinned(bytes + 1);
+    memory->to_host(NULL, pinned, from, bytes);
+    sync_lane();
+    memcpy(host, pinned, bytes);
+    memory->unpinned(pinned);
+}
+
+static void *moved_in(void *host, size_t bytes)
+{
+    void *x = buffer(bytes);
+    put_in(x, host, bytes);
+    free(host);
+    return x;
+}
+
+static void *moved_out(void *buffer_, size_t bytes)
+{
+    void *x = mem_zero(bytes + 1, 1);
+    take_out(x, buffer_, bytes);
+    memory->free(buffer_);
+    return x;
+}
+
 /* ---- each call -------------------------------------------------------------------------------------------------------- */
 
 static void *sums(const struct comm_group *g, size_t from, size_t count, enum comm_type type, uint64_t salt)
@@ -125,8 +189,11 @@ static void *sums(const struct comm_group *g, size_t from, size_t count, enum co
 
 static void check_all_reduce(struct comm_group *g, size_t count, enum comm_type type)
 {
-    void *x = fill(0, count, type, comm->rank, count), *expected = sums(g, 0, count, type, count);
+    size_t bytes = count * comm_type_size(type);
+    void *x = moved_in(fill(0, count, type, comm->rank, count), bytes);
+    void *expected = sums(g, 0, count, type, count);
     comm_all_reduce(g, x, count, type);
+    x = moved_out(x, bytes);
     check(equal(x, expected, count, type), "sum over ranks", count, type);
     free(x);
     free(expected);
@@ -134,37 +201,42 @@ static void check_all_reduce(struct comm_group *g, size_t count, enum comm_type 
 
 static void check_all_gather(struct comm_group *g, size_t count, enum comm_type type, bool in_place)
 {
-    size_t size = (size_t)comm_size(g), bytes = comm_type_size(type);
-    char *all = fill(0, count * size, type, -1, 1);
-    void *mine = fill(0, count, type, comm->rank, count);
-    char *place = all + (size_t)comm_rank(g) * count * bytes;
-    if (in_place)
-        memcpy(place, mine, count * bytes);
-    comm_all_gather(g, in_place ? place : mine, all, count, type);
+    size_t size = (size_t)comm_size(g), bytes = count * comm_type_size(type);
+    char *all = moved_in(fill(0, count * size, type, -1, 1), size * bytes);
+    void *host = fill(0, count, type, comm->rank, count);
+    char *place = all + (size_t)comm_rank(g) * bytes, *mine = in_place ? place : buffer(bytes);
+    put_in(mine, host, bytes);
+    comm_all_gather(g, mine, all, count, type);
+    if (!in_place)
+        memory->free(mine);
+    all = moved_out(all, size * bytes);
     for (int r = 0; r < comm_size(g); r++) {
         void *expected = fill(0, count, type, comm_world_rank(g, r), count);
-        check(equal(all + (size_t)r * count * bytes, expected, count, type), "gathered part", (size_t)r,
-              count);
+        check(equal(all + (size_t)r * bytes, expected, count, type), "gathered part", (size_t)r, count);
         free(expected);
     }
     free(all);
-    free(mine);
+    free(host);
 }
 
 static void check_reduce_scatter(struct comm_group *g, size_t count, enum comm_type type, bool in_place)
 {
-    size_t size = (size_t)comm_size(g), bytes = comm_type_size(type), first = (size_t)comm_rank(g) * count;
-    char *all = fill(0, count * size, type, comm->rank, count);
-    char *before = fill(0, count * size, type, comm->rank, count);
-    char *mine = in_place ? all + first * bytes : mem_zero(count + 1, bytes);
+    size_t size = (size_t)comm_size(g), first = (size_t)comm_rank(g) * count;
+    size_t bytes = count * comm_type_size(type), start = first * comm_type_size(type);
+    char *before = fill(0, count * size, type, comm->rank, count), *all = buffer(size * bytes);
+    put_in(all, before, size * bytes);
+    char *mine = in_place ? all + start : buffer(bytes), *got = mem_zero(bytes + 1, 1);
     void *expected = sums(g, first, count, type, count);
     comm_reduce_scatter(g, all, mine, count, type);
-    check(equal(mine, expected, count, type), "scattered sum", count, type);
+    take_out(got, mine, bytes);
+    check(equal(got, expected, count, type), "scattered sum", count, type);
     if (in_place)
-        memcpy(before + first * bytes, mine, count * bytes);
+        memcpy(before + start, got, bytes);
+    else
+        memory->free(mine);
+    all = moved_out(all, size * bytes);
     check(equal(all, before, count * size, type), "input of a scattered sum", count, type);
-    if (!in_place)
-        free(mine);
+    free(got);
     free(all);
     free(before);
     free(expected);
@@ -188,14 +260,17 @@ static void check_all_to_all(struct comm_group *g, size_t row)
     for (size_t i = 0, at = 0; i < (size_t)size; at += counts[i++] * row)
         for (size_t b = 0; b < counts[i] * row; b++)
             send[at + b] = (unsigned char)mix((uint64_t)me * 64 + i + b * 4096);
+    send = moved_in(send, in * row);
+    got = moved_in(got, out * row);
     comm_all_to_all(g, send, counts, got, counts + size, row);
+    memory->free(send);
+    got = moved_out(got, out * row);
     bool good = true;
     for (size_t i = 0, at = 0; i < (size_t)size; at += counts[(size_t)size + i++] * row)
         for (size_t b = 0; b < counts[(size_t)size + i] * row; b++)
             good = good && got[at + b] == (unsigned char)mix(i * 64 + (uint64_t)me + b * 4096);
     check(good, "rows of an all-to-all", row, out);
     free(counts);
-    free(send);
     free(got);
 }
 
@@ -211,6 +286,20 @@ static void check_broadcast(struct comm_group *g, size_t bytes)
     }
 }
 
+/* Of the calls that one rank makes of another. */
+static void check_single_records(struct comm_group *g)
+{
+    int size = comm_size(g), me = comm_rank(g), value = 0;
+    for (int r = 1; r < size; r++) {
+        int mine = 100 + me;
+        if (me == 0)
+            comm_receive_record(g, &value, sizeof value, r, 7);
+        else if (me == r)
+            comm_send_record(g, &mine, sizeof mine, 0, 7);
+        check(me != 0 || value == 100 + r, "a record of one rank", (size_t)r, (size_t)value);
+    }
+}
+
 static void check_records(struct comm_group *g)
 {
     int size = comm_size(g), max = comm_max_int(g, comm_rank(g) == size / 2 ? 7 : -comm_rank(g));
@@ -220,6 +309,7 @@ static void check_records(struct comm_group *g)
     for (int r = 1; r < size; r++)
         sum += value(comm_world_rank(g, r), 3, 9);
     check(comm_sum_double(g, value(comm->rank, 3, 9)) == 0 + sum, "sum of doubles", 0, 0);
+    check_single_records(g);
 }
 
 static void check_calls(struct comm_group *g)
@@ -277,8 +367,9 @@ struct job {
 static void start_job(struct job *j)
 {
     size_t size = (size_t)comm_size(j->group), bytes = comm_type_size(j->type);
-    j->in = fill(0, j->kind == SCATTER ? j->count * size : j->count, j->type, comm->rank, j->salt);
-    j->out = mem_zero(j->count * size + 1, bytes);
+    size_t in = j->kind == SCATTER ? j->count * size : j->count;
+    j->in = moved_in(fill(0, in, j->type, comm->rank, j->salt), in * bytes);
+    j->out = buffer(j->count * size * bytes);
     if (j->kind == REDUCE)
         j->request = comm_all_reduce_start(j->group, j->in, j->count, j->type);
     else if (j->kind == GATHER)
@@ -293,19 +384,19 @@ static void end_job(struct job *j)
         sched_yield();
     comm_wait(j->request);
     size_t size = (size_t)comm_size(j->group), first = (size_t)comm_rank(j->group) * j->count;
+    size_t bytes = comm_type_size(j->type), all = j->kind == GATHER ? j->count * size : j->count;
     void *sum = sums(j->group, j->kind == SCATTER ? first : 0, j->count, j->type, j->salt);
+    char *got = moved_out(j->kind == REDUCE ? j->in : j->out, all * bytes);
+    memory->free(j->kind == REDUCE ? j->out : j->in);
     if (j->kind != GATHER)
-        check(equal(j->kind == REDUCE ? j->in : j->out, sum, j->count, j->type), "overlapping sum", j->count,
-              j->kind);
+        check(equal(got, sum, j->count, j->type), "overlapping sum", j->count, j->kind);
     for (size_t r = 0; j->kind == GATHER && r < size; r++) {
         void *part = fill(0, j->count, j->type, comm_world_rank(j->group, (int)r), j->salt);
-        check(equal((char *)j->out + r * j->count * comm_type_size(j->type), part, j->count, j->type),
-              "overlapping gather", j->count, r);
+        check(equal(got + r * j->count * bytes, part, j->count, j->type), "overlapping gather", j->count, r);
         free(part);
     }
     free(sum);
-    free(j->in);
-    free(j->out);
+    free(got);
 }
 
 static void shuffle(struct job *jobs, size_t n, uint64_t *state)
@@ -400,6 +491,7 @@ static struct letter post(struct comm_group *g, int peer, int number, int tag, b
     struct letter l = {.data = mem_zero(bytes + 1, 1), .peer = peer, .number = number, .out = out};
     for (size_t b = 0; out && b < bytes; b++)
         l.data[b] = message_byte(comm_rank(g), peer, number, b);
+    l.data = moved_in(l.data, bytes);
     l.request =
         out ? comm_send_start(g, l.data, bytes, peer, tag) : comm_receive_start(g, l.data, bytes, peer, tag);
     return l;
@@ -409,6 +501,7 @@ static void open_letter(const struct comm_group *g, struct letter *l)
 {
     bool good = true;
     comm_wait(l->request);
+    l->data = moved_out(l->data, message_bytes(l->number));
     for (size_t b = 0; !l->out && b < message_bytes(l->number); b++)
         good = good && l->data[b] == message_byte(l->peer, comm_rank(g), l->number, b);
     check(good, "message", (size_t)l->peer, (size_t)l->number);
@@ -444,7 +537,7 @@ static void check_messages(struct comm_group *g)
 static void check_counters(struct comm_group *g)
 {
     size_t size = (size_t)comm_size(g), n = 16 * size, steps = 0;
-    real *x = mem_zero(n * size, sizeof *x), *y = mem_zero(n * size, sizeof *y);
+    real *x = buffer(n * size * sizeof *x), *y = buffer(n * size * sizeof *y);
     while (size > (size_t)1 << steps)
         steps++;
     comm_counters_reset(g);
@@ -460,8 +553,8 @@ static void check_counters(struct comm_group *g)
     check(comm_counters(g).bytes == sent, "bytes of three calls", comm_counters(g).bytes, sent);
     check(comm_counters(g).calls == 3, "calls", comm_counters(g).calls, 3);
     check(comm_counters(g).seconds >= 0 && (size == 1 || comm_counters(g).seconds > 0), "seconds", 0, 0);
-    free(x);
-    free(y);
+    memory->free(x);
+    memory->free(y);
 }
 
 /* The ranks r of the world with r % of == this one's, or, `turned`, in descending order. */
@@ -606,11 +699,22 @@ static int misuse(const char *what)
     return 0;
 }
 
+/* Where COMM_CHECK_DEVICE wants the buffers; NULL: in the host's memory. */
+static const struct comm_device *device(void)
+{
+    static struct comm_device fake = {.memory = &fake_memory, .id = "none"};
+    const char *name = getenv("COMM_CHECK_DEVICE");
+    if (!name)
+        return NULL;
+    memory = fake.memory;
+    return &fake;
+}
+
 int main(int argc, char **argv)
 {
     struct err err = {""};
     log_program("comm_check");
-    comm = comm_open(NULL, &err);
+    comm = comm_open(device(), &err);
     if (!comm || argc < 2) {
         fprintf(stderr, "comm_check: %s\n", comm ? "name an empty folder" : err.text);
         return 2;
@@ -620,8 +724,8 @@ int main(int argc, char **argv)
     check_all(argv[1]);
     int all = comm_max_int(comm_world(comm), wrong > 0);
     if (comm->rank == 0)
-        printf("checked on %d rank(s) in %s: %s\n", comm->size, sizeof(real) == 4 ? "float" : "double",
-               all ? "WRONG" : "good");
+        printf("checked on %d rank(s) in %s%s: %s\n", comm->size, sizeof(real) == 4 ? "float" : "double",
+               memory == &comm_memory_host ? "" : " on a device", all ? "WRONG" : "good");
     comm_close(comm);
     return all;
 }
