@@ -235,6 +235,154 @@ static void events_measure_time(void **)
     cudaEventDestroy(to);
 }
 
+/* ---- graphs ---- */
+
+/* The work of `give` as a graph. */
+static cudaGraphExec_t captured(cudaStream_t stream, const std::function<void()> &give, size_t nodes)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    size_t count;
+    assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+    give();
+    assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    assert_int_equal(cudaGraphGetNodes(graph, NULL, &count), cudaSuccess);
+    assert_int_equal(count, nodes);
+    assert_int_equal(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+    assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
+    return exec;
+}
+
+static void a_graph_is_recorded_once_and_launched_often(void **)
+{
+    for (const char *mode : {"eager", "lazy"}) {
+        two_streams t(mode);
+        cudaGraphExec_t exec = captured(
+            t.a,
+            [&] {
+                LAUNCH(add_one, 1, 32, 0, t.a, t.x);
+                LAUNCH(times_ten, 1, 32, 0, t.a, t.x);
+            },
+            2);
+        cudaStreamSynchronize(t.a);
+        assert_int_equal(*t.x, 0); /* nothing has run */
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(cudaGraphLaunch(exec, t.b), cudaSuccess);
+        assert_int_equal(cudaGraphExecDestroy(exec), cudaSuccess);
+        cudaStreamSynchronize(t.b);
+        assert_int_equal(*t.x, 1110);
+    }
+}
+
+/* In how many of 40 launches does the branch on b come before the work on a which it does or does not wait for? */
+static int times_the_branch_is_first(bool ordered)
+{
+    two_streams t("lazy");
+    cudaEvent_t fork = new_event(), middle = new_event(), join = new_event();
+    cudaGraphExec_t exec = captured(
+        t.a,
+        [&] {
+            cudaMemsetAsync(t.x, 0, sizeof *t.x, t.a);
+            cudaEventRecord(fork, t.a);
+            LAUNCH(add_one, 1, 32, 0, t.a, t.x);
+            cudaEventRecord(middle, t.a);
+            cudaStreamWaitEvent(t.b, ordered ? middle : fork, 0);
+            LAUNCH(times_ten, 1, 32, 0, t.b, t.x);
+            cudaEventRecord(join, t.b);
+            cudaStreamWaitEvent(t.a, join, 0);
+        },
+        3);
+    int count = 0;
+    for (int i = 0; i < 40; i++) {
+        cudaGraphLaunch(exec, t.a);
+        cudaStreamSynchronize(t.a);
+        count += *t.x == 1;
+    }
+    cudaGraphExecDestroy(exec);
+    for (cudaEvent_t e : {fork, middle, join})
+        cudaEventDestroy(e);
+    return count;
+}
+
+static void branches_of_a_graph_are_ordered_by_events_only(void **)
+{
+    assert_int_equal(times_the_branch_is_first(true), 0);
+    assert_in_range(times_the_branch_is_first(false), 5, 35);
+}
+
+/* Each of these is refused, and ends the capture. */
+static void what_a_capture_forbids(void **)
+{
+    two_streams t("eager");
+    int pageable = 0, *pinned;
+    void *p;
+    cudaEvent_t e = new_event(), before = new_event();
+    cudaMallocHost((void **)&pinned, sizeof *pinned);
+    cudaEventRecord(before, t.b);
+    const struct {
+        const char *what;
+        std::function<cudaError_t()> call;
+        cudaError_t rc;
+    } rows[] = {
+        {"cudaMalloc", [&] { return cudaMalloc(&p, 8); }, cudaErrorStreamCaptureUnsupported},
+        {"cudaFree", [&] { return cudaFree(t.x); }, cudaErrorStreamCaptureUnsupported},
+        {"cudaMallocHost", [&] { return cudaMallocHost(&p, 8); }, cudaErrorStreamCaptureUnsupported},
+        {"synchronise it", [&] { return cudaStreamSynchronize(t.a); }, cudaErrorStreamCaptureUnsupported},
+        {"query another", [&] { return cudaStreamQuery(t.b); }, cudaErrorStreamCaptureUnsupported},
+        {"synchronise all", [] { return cudaDeviceSynchronize(); }, cudaErrorStreamCaptureUnsupported},
+        {"query an event", [&] { return cudaEventQuery(before); }, cudaErrorStreamCaptureUnsupported},
+        {"query one of it", [&] { return cudaEventRecord(e, t.a), cudaEventQuery(e); },
+         cudaErrorCapturedEvent},
+        {"wait for one outside", [&] { return cudaStreamWaitEvent(t.a, before, 0); },
+         cudaErrorStreamCaptureIsolation},
+        {"copy pageable memory",
+         [&] { return cudaMemcpyAsync(t.x, &pageable, 4, cudaMemcpyHostToDevice, t.a); },
+         cudaErrorStreamCaptureUnsupported},
+        {"cudaMemcpy", [&] { return cudaMemcpy(pinned, t.x, 4, cudaMemcpyDeviceToHost); },
+         cudaErrorStreamCaptureUnsupported},
+    };
+    for (auto &row : rows) {
+        cudaGraph_t graph;
+        enum cudaStreamCaptureStatus status;
+        assert_int_equal(cudaStreamBeginCapture(t.a, cudaStreamCaptureModeGlobal), cudaSuccess);
+        cudaError_t rc = row.call();
+        if (rc != row.rc)
+            fail_msg("%s gives %s", row.what, cudaGetErrorName(rc));
+        assert_int_equal(cudaStreamIsCapturing(t.a, &status), cudaSuccess);
+        assert_int_equal(status, cudaStreamCaptureStatusInvalidated);
+        assert_int_equal(cudaMemsetAsync(t.x, 0, 4, t.a), cudaErrorStreamCaptureInvalidated);
+        assert_int_equal(cudaStreamEndCapture(t.a, &graph), cudaErrorStreamCaptureInvalidated);
+        assert_null(graph);
+    }
+    cudaGetLastError();
+    cudaEventDestroy(e);
+    cudaEventDestroy(before);
+    cudaFreeHost(pinned);
+}
+
+static void a_branch_that_is_not_joined_is_refused(void **)
+{
+    two_streams t("eager");
+    cudaEvent_t e = new_event();
+    cudaGraph_t graph;
+    cudaStreamBeginCapture(t.a, cudaStreamCaptureModeThreadLocal);
+    cudaEventRecord(e, t.a);
+    cudaStreamWaitEvent(t.b, e, 0);
+    LAUNCH(add_one, 1, 32, 0, t.b, t.x);
+    assert_int_equal(cudaStreamEndCapture(t.b, &graph), cudaErrorStreamCaptureUnmatched);
+    assert_int_equal(cudaStreamEndCapture(t.a, &graph), cudaErrorStreamCaptureInvalidated);
+    cudaGetLastError();
+    cudaStreamBeginCapture(t.a, cudaStreamCaptureModeThreadLocal);
+    cudaEventRecord(e, t.a);
+    cudaStreamWaitEvent(t.b, e, 0);
+    LAUNCH(add_one, 1, 32, 0, t.b, t.x);
+    assert_int_equal(cudaStreamEndCapture(t.a, &graph), cudaErrorStreamCaptureUnjoined);
+    cudaGetLastError();
+    LAUNCH(add_one, 1, 32, 0, t.b, t.x); /* runs: b has left the capture */
+    assert_int_equal(*t.x, 1);
+    cudaEventDestroy(e);
+}
+
 /* Runs a test in a process of its own, with a setting of the environment that the emulator reads once. */
 static void in_a_child(void (*test)(void **), const char *name, const char *value)
 {
@@ -311,6 +459,10 @@ int main(void)
         cmocka_unit_test(rows_are_copied_with_their_pitches),
         cmocka_unit_test(launches_that_cannot_be_are_refused),
         cmocka_unit_test(events_measure_time),
+        cmocka_unit_test(a_graph_is_recorded_once_and_launched_often),
+        cmocka_unit_test(branches_of_a_graph_are_ordered_by_events_only),
+        cmocka_unit_test(what_a_capture_forbids),
+        cmocka_unit_test(a_branch_that_is_not_joined_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

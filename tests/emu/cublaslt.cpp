@@ -591,7 +591,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
                               cudaStream_t stream)
 {
     cublasStatus_t rc = accepted(product, a_layout, b_layout, c_layout, d_layout);
-    if (!handle || !alpha || !beta || !is_stream(stream) || rc != CUBLAS_STATUS_SUCCESS)
+    if (!handle || !alpha || !beta || may_enqueue(stream) != cudaSuccess || rc != CUBLAS_STATUS_SUCCESS)
         return rc != CUBLAS_STATUS_SUCCESS ? rc : CUBLAS_STATUS_INVALID_VALUE;
     algorithm chosen[2];
     if (algo)

@@ -389,9 +389,7 @@ void launch_grid(const grid &l, cudaStream_t stream, std::function<void()> work)
         die("launch from a kernel");
     if (device_number() < 0)
         report(cudaErrorNoDevice);
-    else if (!is_stream(stream))
-        report(cudaErrorInvalidResourceHandle);
-    else if (launch_fits(l))
+    else if (launch_fits(l) && report(may_enqueue(stream)) == cudaSuccess)
         enqueue(
             stream,
             [l, work = std::move(work)] {

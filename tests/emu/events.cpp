@@ -1,15 +1,7 @@
 /* events: places in streams that others wait for (queue.h), and when they were reached. */
 #include <time.h>
 
-#include <memory>
-
-#include "tests/emu/machine.h"
-
-struct CUevent_st {
-    bool timed;
-    emu::position at = {NULL, 0}; /* reached from the start: nothing recorded yet */
-    std::shared_ptr<double> ms = std::make_shared<double>(); /* when; a new one for each record */
-};
+#include "tests/emu/streams.h"
 
 using namespace emu;
 
@@ -47,8 +39,15 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    if (!event || !is_stream(stream))
-        return report(cudaErrorInvalidResourceHandle);
+    cudaError_t rc = event ? may_enqueue(stream) : cudaErrorInvalidResourceHandle;
+    if (rc != cudaSuccess)
+        return report(rc);
+    locked lock(stream_lock);
+    CUstream_st *s = find_stream(stream);
+    event->recording = s->recording;
+    event->tail = s->tail;
+    if (s->recording)
+        return cudaSuccess;
     std::shared_ptr<double> ms = event->ms = std::make_shared<double>();
     enqueue(
         stream,
@@ -63,23 +62,42 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
-    if (!event || !is_stream(stream))
-        return report(cudaErrorInvalidResourceHandle);
+    cudaError_t rc = event ? may_enqueue(stream) : cudaErrorInvalidResourceHandle;
+    if (rc != cudaSuccess)
+        return report(rc);
+    locked lock(stream_lock);
+    CUstream_st *s = find_stream(stream);
+    if (event->recording || (s->recording && event->at.stream))
+        return report(join(s, event));
     stream_waits(stream, event->at);
     return cudaSuccess;
 }
 
+/* Of an event that is to be waited for or asked about. */
+static cudaError_t may_ask(cudaEvent_t event)
+{
+    locked lock(stream_lock);
+    if (!event)
+        return cudaErrorInvalidResourceHandle;
+    if (!event->recording)
+        return capture_forbids();
+    event->recording->invalid = true;
+    return cudaErrorCapturedEvent;
+}
+
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-    if (!event)
-        return report(cudaErrorInvalidResourceHandle);
+    cudaError_t rc = may_ask(event);
+    if (rc != cudaSuccess)
+        return report(rc);
     return report(ask(event->at) ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-    if (!event)
-        return report(cudaErrorInvalidResourceHandle);
+    cudaError_t rc = may_ask(event);
+    if (rc != cudaSuccess)
+        return report(rc);
     wait_for(event->at);
     return cudaSuccess;
 }
@@ -88,6 +106,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
     if (!start || !end || !start->timed || !end->timed || !start->at.stream || !end->at.stream)
         return report(cudaErrorInvalidResourceHandle);
+    if (start->recording || end->recording)
+        return report(cudaErrorCapturedEvent);
     if (!ask(start->at) || !ask(end->at))
         return report(cudaErrorNotReady);
     *ms = (float)(*end->ms - *start->ms);

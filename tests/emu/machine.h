@@ -51,25 +51,17 @@ void poison(void *p, size_t bytes);
 /* Do these bytes lie in one piece of the device's memory? */
 bool is_in_piece(const void *p, size_t bytes);
 
-/* ---- queues (queue.cpp) ---- */
+/* ---- streams ---- */
 
-/* Reached when the stream has done so many steps. */
-struct position {
-    CUstream_st *stream;
-    uint64_t count;
-};
-bool reached(const position &p);
-/* NULL is the legacy default stream. */
-bool is_stream(cudaStream_t stream);
-/* Behind all that the stream has been given. */
-position end_of(cudaStream_t stream);
-/* What is enqueued from now on waits for it. */
-void stream_waits(cudaStream_t stream, const position &p);
-/* Runs queues until it is reached. */
-void wait_for(const position &p);
+/* May something be enqueued into it (NULL: the legacy default stream)? */
+cudaError_t may_enqueue(cudaStream_t stream);
+/* Is it being captured? */
+bool is_capturing(cudaStream_t stream);
+/* May something be allocated, or waited for? Not while a capture forbids it (which becomes invalid). */
+cudaError_t may_wait_for_all();
 void wait_for_all();
-/* Reached? Queues may move. */
-bool ask(const position &p);
+/* Waits for what the stream has been given. */
+void wait_for_stream(cudaStream_t stream);
 } // namespace emu
 
 #endif

@@ -68,6 +68,9 @@ bool is_in_piece(const void *p, size_t bytes)
 static cudaError_t take(void **p, size_t bytes, place where, int device)
 {
     *p = NULL;
+    cudaError_t rc = device < 0 ? cudaErrorNoDevice : may_wait_for_all();
+    if (rc != cudaSuccess)
+        return rc;
     std::lock_guard<std::mutex> lock(guard);
     if (where == DEVICE && bytes > device_memory() - (*held)[device])
         return cudaErrorMemoryAllocation;
@@ -84,6 +87,9 @@ static cudaError_t give(void *p, place where)
 {
     if (!p)
         return cudaSuccess;
+    cudaError_t rc = may_wait_for_all();
+    if (rc != cudaSuccess)
+        return rc;
     wait_for_all(); /* as the driver does */
     std::lock_guard<std::mutex> lock(guard);
     auto found = pieces->find((uintptr_t)p);
@@ -141,8 +147,9 @@ static cudaError_t enqueue_copy(copy c, cudaMemcpyKind kind, cudaStream_t stream
 {
     if (device_number() < 0)
         return cudaErrorNoDevice;
-    if (!is_stream(stream))
-        return cudaErrorInvalidResourceHandle;
+    cudaError_t rc = wait ? may_wait_for_all() : may_enqueue(stream);
+    if (rc != cudaSuccess)
+        return rc;
     if (c.width > c.to_pitch || c.width > c.from_pitch)
         return cudaErrorInvalidPitchValue;
     if (c.width == 0 || c.rows == 0)
@@ -152,6 +159,8 @@ static cudaError_t enqueue_copy(copy c, cudaMemcpyKind kind, cudaStream_t stream
     place from = where(c.from, (c.rows - 1) * c.from_pitch + c.width, &from_fits);
     if (!to_fits || !from_fits || !kind_fits(kind, to, from))
         return cudaErrorInvalidValue;
+    if ((from == PAGEABLE || to == PAGEABLE) && is_capturing(stream))
+        return may_wait_for_all();
     std::shared_ptr<std::vector<char>> kept = from == PAGEABLE ? snapshot(&c) : NULL;
     enqueue(
         stream,
@@ -161,7 +170,7 @@ static cudaError_t enqueue_copy(copy c, cudaMemcpyKind kind, cudaStream_t stream
         },
         "a copy");
     if (to == PAGEABLE || wait)
-        wait_for(end_of(stream));
+        wait_for_stream(stream);
     return cudaSuccess;
 }
 
@@ -169,8 +178,9 @@ static cudaError_t enqueue_set(void *p, int value, size_t bytes, cudaStream_t st
 {
     if (device_number() < 0)
         return cudaErrorNoDevice;
-    if (!is_stream(stream))
-        return cudaErrorInvalidResourceHandle;
+    cudaError_t rc = stream ? may_enqueue(stream) : may_wait_for_all();
+    if (rc != cudaSuccess)
+        return rc;
     bool fits;
     if (bytes > 0 && (where(p, bytes, &fits) == PAGEABLE || !fits))
         return cudaErrorInvalidValue;
@@ -190,7 +200,7 @@ using namespace emu;
 extern "C" {
 cudaError_t cudaMalloc(void **p, size_t bytes)
 {
-    return report(device_number() < 0 ? cudaErrorNoDevice : take(p, bytes, DEVICE, device_number()));
+    return report(take(p, bytes, DEVICE, device_number()));
 }
 
 cudaError_t cudaFree(void *p)
@@ -200,7 +210,7 @@ cudaError_t cudaFree(void *p)
 
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned)
 {
-    return report(device_number() < 0 ? cudaErrorNoDevice : take(p, bytes, PINNED, device_number()));
+    return report(take(p, bytes, PINNED, device_number()));
 }
 
 cudaError_t cudaMallocHost(void **p, size_t bytes)

@@ -65,11 +65,21 @@ void store(cudaDataType type, void *to, size_t i, float x)
 }
 
 /* A column as floats. */
-static void load_column(float *out, const matrix &m, size_t column)
+__attribute__((optimize("O3"))) static void load_column(float *out, const matrix &m, size_t column)
 {
     const char *from = (const char *)m.at + column * m.ld * element_size(m.type);
-    for (size_t i = 0; i < m.rows; i++)
-        out[i] = load(m.type, from, i);
+    const uint16_t *narrow = (const uint16_t *)(const void *)from;
+    uint32_t wide;
+    if (m.type == CUDA_R_32F)
+        memcpy(out, from, m.rows * sizeof *out);
+    else if (m.type == CUDA_R_16BF)
+        for (size_t i = 0; i < m.rows; i++) {
+            wide = (uint32_t)narrow[i] << 16;
+            memcpy(&out[i], &wide, sizeof wide);
+        }
+    else
+        for (size_t i = 0; i < m.rows; i++)
+            out[i] = load(m.type, from, i);
 }
 
 /* Panels of `width` rows of op(m): out[row / width][k][row % width], zeros behind the last row. */
@@ -79,23 +89,30 @@ static std::vector<float> pack(const matrix &m, bool transposed, size_t width)
     std::vector<float> out((rows + width - 1) / width * width * depth), column(m.rows);
     for (size_t j = 0; j < m.cols; j++) {
         load_column(column.data(), m, j);
-        for (size_t i = 0; i < m.rows; i++) {
-            size_t row = transposed ? j : i, k = transposed ? i : j;
-            out[row / width * width * depth + k * width + row % width] = column[i];
-        }
+        if (transposed) { /* the column is a row of op(m) */
+            float *to = &out[j / width * width * depth + j % width];
+            for (size_t k = 0; k < depth; k++)
+                to[k * width] = column[k];
+        } else
+            for (size_t i = 0; i < rows; i += width)
+                memcpy(&out[i * depth + j * width], &column[i],
+                       (rows - i < width ? rows - i : width) * sizeof column[i]);
     }
     return out;
 }
 
+typedef float vector __attribute__((vector_size(32), aligned(4), may_alias));
+#define LANES 8
+
 /* sums[j][i] = the sum over k of a[k][i] b[k][j] */
 __attribute__((target_clones("avx2", "default"), optimize("O3"))) static void
-tile(float sums[COLUMNS][PANEL], const float *a, const float *b, size_t depth)
+tile(float *sums, const float *a, const float *b, size_t depth)
 {
-    float s[COLUMNS][PANEL] = {};
+    vector s[COLUMNS][PANEL / LANES] = {};
     for (size_t k = 0; k < depth; k++)
-        for (int j = 0; j < COLUMNS; j++)
-            for (int i = 0; i < PANEL; i++)
-                s[j][i] += a[k * PANEL + (size_t)i] * b[k * COLUMNS + (size_t)j];
+        for (size_t j = 0; j < COLUMNS; j++)
+            for (size_t i = 0; i < PANEL / LANES; i++)
+                s[j][i] += *(const vector *)(a + k * PANEL + i * LANES) * b[k * COLUMNS + j];
     memcpy(sums, s, sizeof s);
 }
 
@@ -104,12 +121,13 @@ void multiply(float *out, const matrix &a, bool transpose_a, const matrix &b, bo
     size_t m = transpose_a ? a.cols : a.rows, depth = transpose_a ? a.rows : a.cols;
     size_t n = transpose_b ? b.rows : b.cols;
     std::vector<float> left = pack(a, transpose_a, PANEL), right = pack(b, !transpose_b, COLUMNS);
-    float sums[COLUMNS][PANEL];
+    float sums[COLUMNS * PANEL];
     for (size_t j = 0; j < n; j += COLUMNS)
         for (size_t i = 0; i < m; i += PANEL) {
             tile(sums, &left[i * depth], &right[j * depth], depth);
             for (size_t c = 0; c < COLUMNS && j + c < n; c++)
-                memcpy(out + (j + c) * m + i, sums[c], (m - i < PANEL ? m - i : PANEL) * sizeof(float));
+                memcpy(out + (j + c) * m + i, sums + c * PANEL,
+                       (m - i < PANEL ? m - i : PANEL) * sizeof(float));
         }
 }
 

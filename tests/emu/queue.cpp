@@ -10,35 +10,14 @@
 #include <string.h>
 #include <time.h>
 
-#include <deque>
-#include <mutex>
-#include <vector>
-
-#include "tests/emu/machine.h"
+#include "tests/emu/streams.h"
 
 #define WAIT_LIMIT_S 600 /* of a call that waits: then it says who waits for what */
 
-struct queued {
-    emu::step work;
-    const char *what;
-    std::vector<emu::position> after;
-};
-
-struct CUstream_st {
-    int number = 0;
-    bool blocking = true; /* ordered with the legacy default stream */
-    bool destroyed = false;
-    std::deque<queued> steps;
-    std::vector<emu::position> next_after; /* what the next step waits for */
-    uint64_t given = 0, done = 0;
-    uint32_t priority = 0; /* when lazy: which queue moves first */
-};
-
 namespace emu
 {
-static std::recursive_mutex guard;
-static std::vector<CUstream_st *>
-    *streams; /* the legacy default stream first; kept for ever: places name them */
+std::recursive_mutex stream_lock;
+static std::vector<CUstream_st *> *streams;
 static bool lazy, running;
 static uint64_t random_state;
 
@@ -50,6 +29,11 @@ static uint32_t draw()
     return (uint32_t)(random_state >> 20);
 }
 
+size_t choose(size_t n)
+{
+    return lazy ? draw() % n : 0;
+}
+
 static void set_mode(const char *mode, uint64_t seed)
 {
     if (strcmp(mode, "eager") != 0 && strcmp(mode, "lazy") != 0)
@@ -58,7 +42,7 @@ static void set_mode(const char *mode, uint64_t seed)
     random_state = (seed + 1) * 0x9E3779B97F4A7C15u | 1;
 }
 
-static std::vector<CUstream_st *> &all()
+std::vector<CUstream_st *> &all_streams()
 {
     if (!streams) {
         const char *mode = getenv("EMU_STREAMS"), *seed = getenv("EMU_SEED");
@@ -68,30 +52,24 @@ static std::vector<CUstream_st *> &all()
     return *streams;
 }
 
-static CUstream_st *find(cudaStream_t stream)
+CUstream_st *find_stream(cudaStream_t stream)
 {
     if (!stream)
-        return all()[0];
-    for (CUstream_st *s : all())
+        return all_streams()[0];
+    for (CUstream_st *s : all_streams())
         if (s == stream && !s->destroyed)
             return s;
     return NULL;
 }
 
-bool is_stream(cudaStream_t stream)
-{
-    std::lock_guard<std::recursive_mutex> lock(guard);
-    return find(stream) != NULL;
-}
-
-bool reached(const position &p)
+static bool reached(const position &p)
 {
     return !p.stream || p.stream->done >= p.count;
 }
 
 static CUstream_st *checked(cudaStream_t stream)
 {
-    CUstream_st *s = find(stream);
+    CUstream_st *s = find_stream(stream);
     if (!s)
         die("work for a stream that is none (any more)", "", 0);
     return s;
@@ -99,14 +77,14 @@ static CUstream_st *checked(cudaStream_t stream)
 
 position end_of(cudaStream_t stream)
 {
-    std::lock_guard<std::recursive_mutex> lock(guard);
+    locked lock(stream_lock);
     CUstream_st *s = checked(stream);
     return {s, s->given};
 }
 
 void stream_waits(cudaStream_t stream, const position &p)
 {
-    std::lock_guard<std::recursive_mutex> lock(guard);
+    locked lock(stream_lock);
     CUstream_st *s = checked(stream);
     if (p.stream != s && !reached(p))
         s->next_after.push_back(p);
@@ -145,7 +123,7 @@ static outcome move(CUstream_st *s)
 static outcome move_one()
 {
     std::vector<CUstream_st *> order;
-    for (CUstream_st *s : all())
+    for (CUstream_st *s : all_streams())
         if (!s->steps.empty())
             order.push_back(s);
     outcome most = EMPTY;
@@ -165,7 +143,7 @@ static outcome move_one()
 
 static void draw_priorities()
 {
-    for (CUstream_st *s : all())
+    for (CUstream_st *s : all_streams())
         s->priority = lazy ? draw() : 0;
 }
 
@@ -187,7 +165,7 @@ static void move_some()
 
 void pump()
 {
-    std::lock_guard<std::recursive_mutex> lock(guard);
+    locked lock(stream_lock);
     if (running)
         return;
     if (lazy)
@@ -198,14 +176,16 @@ void pump()
 
 void enqueue(cudaStream_t stream, step work, const char *what)
 {
-    std::lock_guard<std::recursive_mutex> lock(guard);
-    CUstream_st *s = checked(stream), *legacy = all()[0];
+    locked lock(stream_lock);
+    CUstream_st *s = checked(stream), *legacy = all_streams()[0];
+    if (s->recording)
+        return record(s, std::move(work), what);
     queued q = {std::move(work), what, std::move(s->next_after)};
     s->next_after.clear();
     /* the legacy default stream and the blocking ones wait for each other */
     if (s != legacy && s->blocking && legacy->given > legacy->done)
         q.after.push_back({legacy, legacy->given});
-    for (CUstream_st *other : all())
+    for (CUstream_st *other : all_streams())
         if (s == legacy && other != legacy && other->blocking && other->given > other->done)
             q.after.push_back({other, other->given});
     s->steps.push_back(std::move(q));
@@ -218,7 +198,7 @@ void enqueue(cudaStream_t stream, step work, const char *what)
 
 static void tell_queues()
 {
-    for (CUstream_st *s : all()) {
+    for (CUstream_st *s : all_streams()) {
         if (s->steps.empty())
             continue;
         const position *p = awaited(s->steps.front());
@@ -248,7 +228,7 @@ static void nap()
 /* One step towards p; what kept it from that otherwise. */
 static outcome approach(const position &p)
 {
-    std::lock_guard<std::recursive_mutex> lock(guard);
+    locked lock(stream_lock);
     if (running)
         die("a step of a stream waits for a stream", "", 0);
     if (reached(p))
@@ -275,7 +255,7 @@ void wait_for(const position &p)
 {
     double since = 0;
     {
-        std::lock_guard<std::recursive_mutex> lock(guard);
+        locked lock(stream_lock);
         draw_priorities();
     }
     for (outcome o; (o = approach(p)) != EMPTY;)
@@ -291,17 +271,22 @@ void wait_for_all()
 {
     std::vector<position> ends;
     {
-        std::lock_guard<std::recursive_mutex> lock(guard);
-        for (CUstream_st *s : all())
+        locked lock(stream_lock);
+        for (CUstream_st *s : all_streams())
             ends.push_back({s, s->given});
     }
     for (const position &p : ends)
         wait_for(p);
 }
 
+void wait_for_stream(cudaStream_t stream)
+{
+    wait_for(end_of(stream));
+}
+
 bool ask(const position &p)
 {
-    std::lock_guard<std::recursive_mutex> lock(guard);
+    locked lock(stream_lock);
     if (!reached(p))
         pump();
     return reached(p);
@@ -312,89 +297,4 @@ extern "C" void emu_streams(const char *mode, uint64_t seed)
 {
     emu::wait_for_all();
     emu::set_mode(mode, seed);
-}
-
-/* ---- CUDA's functions of streams ---- */
-
-using namespace emu;
-
-extern "C" {
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
-{
-    std::lock_guard<std::recursive_mutex> lock(guard);
-    if (device_number() < 0)
-        return report(cudaErrorNoDevice);
-    if (flags & ~(unsigned)cudaStreamNonBlocking)
-        return report(cudaErrorInvalidValue);
-    CUstream_st *s = new CUstream_st;
-    s->number = (int)all().size();
-    s->blocking = !(flags & cudaStreamNonBlocking);
-    all().push_back(s);
-    *stream = s;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreate(cudaStream_t *stream)
-{
-    return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
-}
-
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
-{
-    return cudaStreamCreateWithFlags(stream, flags);
-}
-
-cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
-{
-    *least = 0;
-    *greatest = -5;
-    return cudaSuccess;
-}
-
-/* What it was given is still done. */
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
-{
-    std::lock_guard<std::recursive_mutex> lock(guard);
-    if (!stream || !find(stream))
-        return report(cudaErrorInvalidResourceHandle);
-    stream->destroyed = true;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamQuery(cudaStream_t stream)
-{
-    if (!is_stream(stream))
-        return report(cudaErrorInvalidResourceHandle);
-    return report(ask(end_of(stream)) ? cudaSuccess : cudaErrorNotReady);
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
-{
-    if (!is_stream(stream))
-        return report(cudaErrorInvalidResourceHandle);
-    wait_for(end_of(stream));
-    return cudaSuccess;
-}
-
-cudaError_t cudaDeviceSynchronize(void)
-{
-    if (device_number() < 0)
-        return report(cudaErrorNoDevice);
-    wait_for_all();
-    return cudaSuccess;
-}
-
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void *owner)
-{
-    if (!is_stream(stream) || !work)
-        return report(cudaErrorInvalidValue);
-    enqueue(
-        stream,
-        [=] {
-            work(owner);
-            return true;
-        },
-        "a function of the host");
-    return cudaSuccess;
-}
 }

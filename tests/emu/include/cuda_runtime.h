@@ -28,6 +28,7 @@
     X(cudaErrorNoKernelImageForDevice, 209, "no kernel image is available for execution on the device")      \
     X(cudaErrorECCUncorrectable, 214, "uncorrectable ECC error encountered")                                 \
     X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                                        \
+    X(cudaErrorIllegalState, 401, "the operation cannot be performed in the present state")                  \
     X(cudaErrorSymbolNotFound, 500, "named symbol not found")                                                \
     X(cudaErrorNotReady, 600, "device not ready")                                                            \
     X(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                              \
@@ -205,6 +206,19 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
 
+/* ---- graphs (capture.cpp) ---- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status);
+/* The number of nodes; nodes must be NULL. */
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, void *nodes, size_t *count);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+
 #ifdef __cplusplus
 }
 
@@ -225,6 +239,10 @@ template <class T> inline cudaError_t cudaFuncSetAttribute(T *kernel, cudaFuncAt
 {
     return cudaFuncSetAttribute((const void *)kernel, attribute, value);
 }
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph)
+{
+    return cudaGraphInstantiate(exec, graph, 0);
+}
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event)
 {
     return cudaStreamWaitEvent(stream, event, 0);
@@ -240,7 +258,6 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event)
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __restrict__ __restrict
-#define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
 #endif
 
