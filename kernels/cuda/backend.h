@@ -38,9 +38,24 @@ struct cuda_backend {
     /* After open. NULL with a sentence. */
     const struct kernels *(*kernels)(enum kernel_type type, struct err *err);
 
-    /* For comm: where buffers lie, and the way between ranks that have a device each. */
+    /* For comm: where buffers lie, and the way between ranks that have a device each; NULL where this was built without. */
     const struct comm_memory *memory;
     const struct comm_transport *transport;
 };
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the shared object exports. */
+extern const struct cuda_backend belay_cuda_backend;
+
+/* Of runtime/comm/nccl, linked into the same object. */
+extern const struct comm_memory comm_memory_cuda;
+extern const struct comm_transport comm_transport_nccl;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

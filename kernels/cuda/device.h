@@ -90,6 +90,8 @@ void graph_close(void);
 
 /* ---- cuBLASLt (gemm.cu) ---- */
 void gemm_close(void);
+/* For tests: products come from the kernel that stands in where cuBLASLt has no algorithm. */
+void gemm_by_tiles(bool only);
 
 #ifdef __cplusplus
 }
