@@ -138,6 +138,12 @@ __device__ __forceinline__ double warp_sum(double x)
         x += __shfl_xor_sync(ALL_LANES, x, d);
     return x;
 }
+__device__ __forceinline__ uint64_t warp_sum(uint64_t x)
+{
+    for (int d = WARP / 2; d > 0; d /= 2)
+        x += __shfl_xor_sync(ALL_LANES, x, d);
+    return x;
+}
 /* NaN is passed over, as fmaxf does. */
 __device__ __forceinline__ float warp_max(float x)
 {

@@ -58,25 +58,27 @@ struct random_bits {
 
 /* ---- arrays ---- */
 
-/* `act` of the type under test, or `real`: doubles for the reference and what they round to for the device. */
+/* `act` of the type under test, or `real`: doubles for the reference and what they round to for the device. It begins `skip` elements behind
+ * where memory of the device begins: with 1 it is aligned to one element only. */
 struct array {
     bool half; /* bf16 */
     std::vector<double> x;
-    void *device;
+    void *memory, *device;
 
     size_t element() const
     {
         return half ? 2 : 4;
     }
-    array(bool is_half, size_t n) : half(is_half), x(n, 0.0), device(NULL)
+    array(bool is_half, size_t n, size_t skip = 0) : half(is_half), x(n, 0.0), memory(NULL), device(NULL)
     {
-        assert_int_equal(cudaMalloc(&device, n * element()), cudaSuccess); /* NaN */
+        assert_int_equal(cudaMalloc(&memory, (skip + n) * element()), cudaSuccess); /* NaN */
+        device = (char *)memory + skip * element();
     }
     array(const array &) = delete;
     array &operator=(const array &) = delete;
     ~array()
     {
-        cudaFree(device);
+        cudaFree(memory);
     }
 
     /* Numbers of about this size, as the device can hold them. */
@@ -174,7 +176,16 @@ template <class T> struct integers {
     }
     void push()
     {
-        memcpy(device, x.data(), x.size() * sizeof(T));
+        assert_int_equal(cudaMemcpy(device, x.data(), x.size() * sizeof(T), cudaMemcpyHostToDevice),
+                         cudaSuccess);
+    }
+    /* What the device has. */
+    std::vector<T> pull() const
+    {
+        std::vector<T> out(x.size());
+        assert_int_equal(cudaMemcpy(out.data(), device, out.size() * sizeof(T), cudaMemcpyDeviceToHost),
+                         cudaSuccess);
+        return out;
     }
 };
 
