@@ -67,7 +67,7 @@ USES_shim := shim schema common
 USES_sim := sim core planner schema common
 USES_launcher := launcher sim core planner schema common
 USES_kernels := kernels common
-USES_runtime := runtime kernels schema common
+USES_runtime := runtime kernels planner schema common
 SYSLIBS_common = $(LIBS_COMMON) -lm
 SYSLIBS_schema = $(LIBS_SCHEMA) $(SYSLIBS_common)
 SYSLIBS_planner = $(SYSLIBS_schema)
@@ -78,7 +78,7 @@ SYSLIBS_agent = $(LIBS_AGENT) $(SYSLIBS_schema)
 SYSLIBS_shim = $(LIBS_SHIM) $(LIBS_AGENT) $(SYSLIBS_schema)
 SYSLIBS_launcher = $(LIBS_LAUNCHER) $(SYSLIBS_schema)
 SYSLIBS_kernels = -fopenmp $(LIBS_KERNELS) $(SYSLIBS_common)
-SYSLIBS_runtime = -fopenmp $(LIBS_RUNTIME) $(LIBS_KERNELS) $(SYSLIBS_schema)
+SYSLIBS_runtime = -ldl -fopenmp $(LIBS_RUNTIME) $(LIBS_KERNELS) $(SYSLIBS_schema)
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 archives = $(patsubst %,$(BUILD)/lib/lib%.a,$(USES_$(1)))

@@ -2,6 +2,7 @@
 #include "planner/device.h"
 
 #include <ctype.h>
+#include <string.h>
 
 #include "schema/suggest.h"
 
@@ -136,6 +137,35 @@ static bool same_word(const char *a, const char *b)
 const struct plan_device *plan_device_at(size_t i)
 {
     return i < DEVICES ? &devices[i] : NULL;
+}
+
+/* Is the word the name up to its dash: "H100" of h100, "A100" of a100-80g? */
+static bool is_stem(const char *word, size_t len, const char *name)
+{
+    size_t i = 0;
+    while (i < len && name[i] && name[i] != '-' && tolower((unsigned char)word[i]) == name[i])
+        i++;
+    return i == len && (name[i] == '\0' || name[i] == '-');
+}
+
+/* Hopper's cards for PCIe slots have fewer units and lower clocks than the modules in the table. */
+static bool is_card(const char *maker, const char *name)
+{
+    return *name == 'h' && (strstr(maker, "PCIe") || strstr(maker, "NVL"));
+}
+
+const struct plan_device *plan_device_of_maker(const char *maker)
+{
+    static const char between[] = " -_/";
+    for (const char *word = maker + strspn(maker, between); *word;) {
+        size_t len = strcspn(word, between);
+        for (size_t i = 0; i < DEVICES; i++)
+            if (devices[i].gpu && is_stem(word, len, devices[i].name) && !is_card(maker, devices[i].name))
+                return &devices[i];
+        word += len;
+        word += strspn(word, between);
+    }
+    return NULL;
 }
 
 const struct plan_device *plan_device_find(const char *name, struct err *err)

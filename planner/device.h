@@ -42,6 +42,10 @@ struct plan_device {
 /* NULL with a sentence that lists the names, and the nearest where one begins alike. Takes upper and lower case. */
 const struct plan_device *plan_device_find(const char *name, struct err *err);
 
+/* The row of a GPU by the name that its driver gives, such as "NVIDIA H100 80GB HBM3": the first of that generation, so that peaks are right and the
+ * memory may be another's; NULL when it is none of the table. */
+const struct plan_device *plan_device_of_maker(const char *maker);
+
 /* Row i of the table, NULL after the last. */
 const struct plan_device *plan_device_at(size_t i);
 

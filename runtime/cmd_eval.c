@@ -40,6 +40,7 @@ static const char usage[] =
     "  --tokenizer NAME     bytes, a tokenizer.json, tiktoken's ranks, or a folder, instead of the model's "
     "own\n"
     "  --precision NAME     fp32 (default) or bf16\n"
+    "  --device NAME        auto (default: a GPU where there is one), cpu or gpu\n"
     "  --json               prints an object instead of a line\n"
     "  --help\n"
     "\n"
@@ -63,6 +64,7 @@ enum {
     OPT_SEQUENCES,
     OPT_TOKENIZER,
     OPT_PRECISION,
+    OPT_DEVICE,
     OPT_JSON,
     OPT_HELP
 };
@@ -76,6 +78,7 @@ static const struct option long_options[] = {{"checkpoint", required_argument, N
                                              {"sequences", required_argument, NULL, OPT_SEQUENCES},
                                              {"tokenizer", required_argument, NULL, OPT_TOKENIZER},
                                              {"precision", required_argument, NULL, OPT_PRECISION},
+                                             {"device", required_argument, NULL, OPT_DEVICE},
                                              {"json", no_argument, NULL, OPT_JSON},
                                              {"help", no_argument, NULL, OPT_HELP},
                                              {NULL, 0, NULL, 0}};
@@ -108,6 +111,8 @@ static int apply_option(int option, void *arg)
         return -1;
     case OPT_PRECISION:
         return options_precision("eval", &o->model.type);
+    case OPT_DEVICE:
+        return options_device("eval", &o->model.device);
     case OPT_JSON:
         o->json = true;
         return -1;

@@ -52,6 +52,7 @@ static const char usage[] =
     "  --tokenizer NAME     bytes, a tokenizer.json, tiktoken's ranks, or a folder, instead of the model's "
     "own\n"
     "  --precision NAME     fp32 (default) or bf16\n"
+    "  --device NAME        auto (default: a GPU where there is one), cpu or gpu\n"
     "  --width N            texts that are worked on at once (default 32)\n"
     "  --no-cache           computes the whole text anew for each token, to compare with\n"
     "  --help\n"
@@ -87,6 +88,7 @@ enum {
     OPT_STATS,
     OPT_TOKENIZER,
     OPT_PRECISION,
+    OPT_DEVICE,
     OPT_WIDTH,
     OPT_NO_CACHE,
     OPT_HELP
@@ -112,6 +114,7 @@ static const struct option long_options[] = {{"checkpoint", required_argument, N
                                              {"stats", no_argument, NULL, OPT_STATS},
                                              {"tokenizer", required_argument, NULL, OPT_TOKENIZER},
                                              {"precision", required_argument, NULL, OPT_PRECISION},
+                                             {"device", required_argument, NULL, OPT_DEVICE},
                                              {"width", required_argument, NULL, OPT_WIDTH},
                                              {"no-cache", no_argument, NULL, OPT_NO_CACHE},
                                              {"help", no_argument, NULL, OPT_HELP},
@@ -153,6 +156,8 @@ static int apply_value(int option, struct options *o)
         return -1;
     case OPT_PRECISION:
         return options_precision("generate", &o->model.type);
+    case OPT_DEVICE:
+        return options_device("generate", &o->model.device);
     case OPT_SAMPLES:
         return whole("samples", 1, SAMPLES_MAX, &o->samples);
     case OPT_MAX:

@@ -16,14 +16,6 @@ static int check_kind(const struct job_spec *s, struct err *err)
     return 0;
 }
 
-static int check_features(const struct job_spec *s, struct err *err)
-{
-    if (s->device == DEVICE_GPU)
-        return err_set(err, "belay-train " BELAY_VERSION
-                            " cannot use a GPU (resources.device) yet; write device: cpu");
-    return 0;
-}
-
 static int check_batch(const struct job_spec *s, struct err *err)
 {
     int64_t micro = s->train.batch_micro, global = s->train.batch_global;
@@ -58,7 +50,7 @@ static void wrong_ranks(const struct job_spec *s, int64_t ranks, int world, stru
 
 int config_check(const struct job_spec *spec, int world, struct err *err)
 {
-    if (check_kind(spec, err) != 0 || check_features(spec, err) != 0 || check_batch(spec, err) != 0)
+    if (check_kind(spec, err) != 0 || check_batch(spec, err) != 0)
         return EXIT_NO_RETRY;
     int64_t ranks = spec->tp * spec->pp * spec->cp * spec->dp;
     if (ranks != world) {

@@ -2,6 +2,8 @@
 #ifndef BELAY_RUNTIME_HOST_H
 #define BELAY_RUNTIME_HOST_H
 
+#include <stdbool.h>
+
 #include "kernels/kernels.h"
 
 /* Bounds how long a thread without work spins, by starting the program once more with GOMP_SPINCOUNT set: libgomp reads it before main.
@@ -14,7 +16,8 @@ void host_bound_spinning(char **argv);
 int host_set_threads(int local_ranks);
 
 /* Floating point operations per second of this host's own matrix product with the present threads: the best of several products within
- * about 0.15 s. It is the 100 % of "mfu" on a CPU, where no vendor's peak means anything. */
-double host_gemm_peak(const struct kernels *k);
+ * about 0.15 s. It is the 100 % of "mfu" on a CPU, where no vendor's peak means anything. behind: a device computes
+ * on its own, behind the host, and needs larger products. */
+double host_gemm_peak(const struct kernels *k, bool behind);
 
 #endif

@@ -77,7 +77,7 @@ static int open_tokenizer(struct inference *in, const struct inference_request *
 static int join(struct inference *in, struct err *err)
 {
     struct mesh_sizes one = {1, 1, 1, 1, 1};
-    in->comm = comm_open(NULL, err);
+    in->comm = comm_open(backend_comm(&in->backend), err);
     if (!in->comm)
         return -1;
     if (comm_size(comm_world(in->comm)) > 1)
@@ -85,19 +85,21 @@ static int join(struct inference *in, struct err *err)
     return mesh_open(&in->mesh, in->comm, &one, false, err);
 }
 
-static int make_room(struct inference *in, enum kernel_type type, struct err *err)
+static int make_room(struct inference *in, const struct inference_request *request, struct err *err)
 {
     (void)host_set_threads(1);
-    in->kernels = kernels_cpu(type, err);
+    if (backend_open(request->device, &in->backend, err) != 0)
+        return -1;
+    in->kernels = backend_kernels(&in->backend, request->type, err);
     if (!in->kernels || join(in, err) != 0)
         return -1;
     layout_make(&in->layout, &(struct layout_request){.model = &in->config,
                                                       .size = in->mesh.size,
                                                       .piece_layers = &in->config.layers,
                                                       .virtual_stages = 1});
-    struct store_request request = {
+    struct store_request store = {
         .layout = &in->layout, .mesh = &in->mesh, .kernels = in->kernels, .inference = true};
-    in->store = store_new(&request, err);
+    in->store = store_new(&store, err);
     return in->store ? 0 : -1;
 }
 
@@ -128,7 +130,7 @@ int inference_open(struct inference *inference, const struct inference_request *
     if (rc == 0)
         rc = open_tokenizer(in, request, weights, err);
     if (rc == 0)
-        rc = make_room(in, request->type, err);
+        rc = make_room(in, request, err);
     if (rc == 0)
         rc = load(in, weights, err);
     weights_close(weights);
@@ -141,6 +143,7 @@ void inference_close(struct inference *inference)
     layout_free(&inference->layout);
     if (inference->comm)
         comm_close(inference->comm);
+    backend_close(&inference->backend);
     tokenizer_free(inference->tokenizer);
     free(inference->path);
     *inference = (struct inference){.step = -1};

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "runtime/backend.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/engine/store.h"
 #include "runtime/model/model.h"
@@ -15,10 +16,12 @@ struct inference_request {
     const char *path;      /* checkpoint, checkpoint directory or Hugging Face's layout: weights_open */
     const char *tokenizer; /* tokenizer_open; NULL = what the model was trained with */
     enum kernel_type type;
+    enum job_device device;
 };
 
 struct inference {
     struct job_model config;
+    struct backend backend;
     const struct kernels *kernels;
     struct comm *comm;
     struct mesh mesh; /* of one rank */

@@ -8,6 +8,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "runtime/backend.h"
 #include "runtime/cmd_eval.h"
 #include "runtime/cmd_export.h"
 #include "runtime/cmd_generate.h"
@@ -110,43 +111,62 @@ static int parse_options(int argc, char **argv, struct options *o)
     return -1;
 }
 
-/* Every rank reads the job file; when one of them cannot, all end alike. */
-static int load_job(const struct options *o, struct comm *comm, struct job_spec **spec)
+/* An exit code; what is wrong is in diagnostics, or said when there is no file at all. */
+static int read_job(const struct options *o, struct job_spec **spec, struct job_diagnostics *diagnostics)
 {
     const char *path = o->job ? o->job : getenv("BELAY_JOB_FILE");
-    struct job_diagnostics *diagnostics = mem_zero(1, sizeof *diagnostics);
-    int code = 0;
-    if (!path) {
-        code = EXIT_BAD_CONFIG;
-        if (comm_rank(comm_world(comm)) == 0)
-            log_error("no job file given; write belay-train FILE, or see belay-train --help");
-    } else if (job_spec_load(path, o->sets, o->n_sets, spec, diagnostics) != 0) {
-        code = EXIT_BAD_CONFIG;
-    }
+    if (path)
+        return job_spec_load(path, o->sets, o->n_sets, spec, diagnostics) != 0 ? EXIT_BAD_CONFIG : 0;
+    if (comm_env_rank() == 0)
+        log_error("no job file given; write belay-train FILE, or see belay-train --help");
+    return EXIT_BAD_CONFIG;
+}
+
+/* Every rank has read the job file; when one of them could not, all end alike. */
+static int agree_on_job(struct comm *comm, int code, const struct job_diagnostics *diagnostics)
+{
     int all = comm_max_int(comm_world(comm), code);
     size_t shown = diagnostics->count < JOB_DIAGNOSTICS_MAX ? diagnostics->count : JOB_DIAGNOSTICS_MAX;
     for (size_t i = 0; i < shown && comm_rank(comm_world(comm)) == 0; i++)
         (void)fprintf(stderr, "%s\n", diagnostics->text[i]);
     if (code != 0 && comm_rank(comm_world(comm)) != 0 && shown > 0)
         log_error("rank %d: %s", comm_rank(comm_world(comm)), diagnostics->text[0]);
-    free(diagnostics);
     return all;
+}
+
+/* With the device, if it is one, taken. */
+static int run_on(const struct backend *backend, const struct job_spec *spec, int code,
+                  const struct job_diagnostics *diagnostics)
+{
+    struct err err;
+    struct comm *comm = comm_open(backend_comm(backend), &err);
+    if (!comm) {
+        log_error("%s", err.text);
+        return EXIT_BAD_CONFIG;
+    }
+    code = agree_on_job(comm, code, diagnostics);
+    if (code == 0)
+        code = train(spec, backend, comm);
+    comm_close(comm);
+    return code;
 }
 
 static int run(const struct options *o)
 {
     struct err err;
     struct job_spec *spec = NULL;
-    struct comm *comm = comm_open(NULL, &err);
-    if (!comm) {
-        log_error("%s", err.text);
-        return EXIT_BAD_CONFIG;
+    struct backend backend = {.cuda = NULL};
+    struct job_diagnostics *diagnostics = mem_zero(1, sizeof *diagnostics);
+    int code = read_job(o, &spec, diagnostics);
+    if (code == 0 && backend_open(spec->device, &backend, &err) != 0) {
+        log_error("rank %d: %s", comm_env_rank(), err.text); /* the launcher ends the others */
+        code = EXIT_ERROR;
+    } else {
+        code = run_on(&backend, spec, code, diagnostics);
     }
-    int code = load_job(o, comm, &spec);
-    if (code == 0)
-        code = train(spec, comm);
+    backend_close(&backend);
     job_spec_free(spec);
-    comm_close(comm);
+    free(diagnostics);
     return code;
 }
 

@@ -132,3 +132,14 @@ int options_precision(const char *command, enum kernel_type *out)
     return bf16 || strcmp(optarg, "fp32") == 0 ? -1
                                                : options_bad(command, "--precision must be fp32 or bf16");
 }
+
+int options_device(const char *command, enum job_device *out)
+{
+    static const char *const names[] = {[DEVICE_AUTO] = "auto", [DEVICE_CPU] = "cpu", [DEVICE_GPU] = "gpu"};
+    for (int device = DEVICE_AUTO; device <= DEVICE_GPU; device++) {
+        *out = (enum job_device)device;
+        if (strcmp(optarg, names[device]) == 0)
+            return -1;
+    }
+    return options_bad(command, "--device must be auto, cpu or gpu");
+}

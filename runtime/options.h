@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "schema/job.h"
 
 /* Reads the options among the words behind argv[0]: calls apply with the number of each (from 256 on, so that no letter is one) until that returns
  * 0 or more. What is no option is left at the end, from optind on. `command` is the subcommand's name, NULL for belay-train itself. */
@@ -20,5 +21,7 @@ int options_whole(const char *option, int64_t min, int64_t max, int64_t *out);
 int options_real(const char *option, double high, double *out);
 /* --precision fp32|bf16 */
 int options_precision(const char *command, enum kernel_type *out);
+/* --device auto|cpu|gpu */
+int options_device(const char *command, enum job_device *out);
 
 #endif

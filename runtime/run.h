@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "runtime/backend.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/claim.h"
 #include "runtime/comm/mesh.h"
@@ -21,6 +22,7 @@ struct run {
     struct comm *comm;
     struct mesh mesh;
     int rank, size;
+    const struct backend *backend;
     const struct kernels *kernels;
     struct fault fault;
     struct data *data;

@@ -28,6 +28,15 @@ static void describe(const struct layout_tensor *t, struct store_range range, co
         a->n_pieces = checkpoint_range(&box, range.begin, end, range.data, a->pieces);
 }
 
+/* Where copying to the host is plain copying, arrays lie in the host's memory already. */
+static struct checkpoint_memory memory_of(struct store *store)
+{
+    const struct kernels *k = store_kernels(store);
+    if (k->to_host == k->copy)
+        return (struct checkpoint_memory){NULL, NULL};
+    return (struct checkpoint_memory){k->to_host, k->from_host};
+}
+
 static struct checkpoint_array *arrays_of(struct store *store, const struct layout *layout, size_t n_parts,
                                           bool written, size_t *count)
 {
@@ -40,6 +49,7 @@ static struct checkpoint_array *arrays_of(struct store *store, const struct layo
         for (size_t t = 0; t < n; t++) {
             struct checkpoint_array *a = &arrays[p * n + t];
             a->pieces = pieces + (p * n + t) * PIECES_MAX;
+            a->memory = memory_of(store);
             describe(&layout->tensors[t],
                      written ? store_written(store, t, parts[p].part) : store_owned(store, t, parts[p].part),
                      parts[p].prefix, a);

@@ -150,12 +150,23 @@ static void print_axis(const char *name, const struct step_traffic *t, int ranks
                t->seconds / steps * 1e3);
 }
 
+/* What the device had to hold, beside what `belay plan` says. */
+static void print_memory(const struct run *run)
+{
+    struct kernel_memory m;
+    run->kernels->memory(&m);
+    if (run->rank == 0 && run->backend->cuda && total.steps > 0)
+        printf("memory of GPU %d at most: %.2f GiB of %.2f GiB\n", run->backend->number,
+               (double)m.peak / (1 << 30), (double)m.device / (1 << 30));
+}
+
 void tell_end(struct run *run)
 {
     const struct mesh_sizes *m = &run->mesh.size;
     /* the pipeline is as long as its longest rank; the bubble is what all of them together idle in that time */
     double busy = comm_sum_double(run->mesh.world, total.busy_s) / run->size;
     double span = comm_sum_double(run->mesh.world, total.span_s) / run->size;
+    print_memory(run);
     if (run->rank != 0 || total.steps == 0 || run->size == 1)
         return;
     printf("of rank 0, over %" PRId64 " steps:\n", total.steps);
@@ -164,7 +175,9 @@ void tell_end(struct run *run)
     print_axis("pipeline", &total.pp, m->pp);
     print_axis("expert parallelism", &total.ep, m->ep);
     print_axis("data parallelism", &total.dp, m->dp * m->cp);
-    if (m->pp > 1 && span > 0)
+    if (m->pp > 1 && run->backend->cuda)
+        printf("  bubble of the pipeline: %.1f %% by formula\n", 100 * engine_bubble(run->engine));
+    else if (m->pp > 1 && span > 0)
         printf("  bubble of the pipeline, mean of all ranks: %.1f %% measured, %.1f %% by formula\n",
                100 * (1 - busy / span), 100 * engine_bubble(run->engine));
 }

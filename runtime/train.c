@@ -74,11 +74,13 @@ static int open_parts(struct run *run, struct err *err)
     const struct job_train *t = &run->spec->train;
     if (fault_parse(getenv("BELAY_FAULT"), &run->fault, err) != 0)
         return EXIT_ERROR;
-    run->kernels = kernels_cpu(t->precision == PRECISION_BF16 ? KERNEL_BF16 : KERNEL_FP32, err);
+    run->kernels =
+        backend_kernels(run->backend, t->precision == PRECISION_BF16 ? KERNEL_BF16 : KERNEL_FP32, err);
     run->data = run->kernels ? data_open(t, err) : NULL;
     if (!run->data)
         return EXIT_ERROR;
-    struct engine_request request = {.spec = run->spec, .mesh = &run->mesh, .kernels = run->kernels};
+    struct engine_request request = {
+        .spec = run->spec, .mesh = &run->mesh, .kernels = run->kernels, .behind = run->backend->cuda != NULL};
     run->engine = engine_new(&request, err);
     if (!run->engine)
         return EXIT_ERROR;
@@ -139,16 +141,25 @@ static void recall(struct run *run)
     free(past);
 }
 
+static void introduce_device(const struct run *run, int threads)
+{
+    const struct job_model *m = &run->spec->train.model;
+    char what[256];
+    run->kernels->describe(what, sizeof what);
+    printf("%s: %s, %.2f M parameters, %d rank(s)", run->spec->name, job_arch_name(m->arch),
+           (double)job_model_parameters(m) / 1e6, run->size);
+    if (run->backend->cuda)
+        printf("\nGPU %d: %s, %.0f TFLOP/s in all\n", run->backend->number, what, run->peak / 1e12);
+    else
+        printf(" of %d thread(s), %s, %.0f GFLOP/s sgemm in all\n", threads, what, run->peak / 1e9);
+}
+
 static void introduce(const struct run *run, int threads)
 {
     const struct job_spec *s = run->spec;
     const struct job_train *t = &s->train;
     struct store_bytes b = store_bytes(engine_store(run->engine));
-    char backend[128];
-    run->kernels->describe(backend, sizeof backend);
-    printf("%s: %s, %.2f M parameters, %d rank(s) of %d thread(s), %s, %.0f GFLOP/s sgemm in all\n", s->name,
-           job_arch_name(t->model.arch), (double)job_model_parameters(&t->model) / 1e6, run->size, threads,
-           backend, run->peak / 1e9);
+    introduce_device(run, threads);
     if (run->size > 1)
         printf("mesh: tp %" PRId64 ", cp %" PRId64 ", pp %" PRId64 ", dp %" PRId64 ", ep %" PRId64
                ", zero %" PRId64 "\n",
@@ -187,7 +198,7 @@ static int setup(struct run *run)
     if (code != 0)
         return code;
     recall(run);
-    run->peak = comm_sum_double(comm_world(run->comm), host_gemm_peak(run->kernels));
+    run->peak = comm_sum_double(comm_world(run->comm), backend_peak(run->backend, run->kernels));
     if (run->rank == 0)
         introduce(run, threads);
     notify_send(run->notify, "PHASE=training");
@@ -299,11 +310,14 @@ static int loop(struct run *run)
     return 0;
 }
 
-int train(const struct job_spec *spec, struct comm *comm)
+int train(const struct job_spec *spec, const struct backend *backend, struct comm *comm)
 {
     struct err err = {""};
-    struct run run = {
-        .spec = spec, .comm = comm, .rank = comm_rank(comm_world(comm)), .size = comm_size(comm_world(comm))};
+    struct run run = {.spec = spec,
+                      .backend = backend,
+                      .comm = comm,
+                      .rank = comm_rank(comm_world(comm)),
+                      .size = comm_size(comm_world(comm))};
     int code = config_check(spec, run.size, &err);
     if (code != 0) { /* every rank comes to the same answer; one says it */
         if (run.rank == 0)

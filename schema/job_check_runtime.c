@@ -1,5 +1,5 @@
-/* job_check_runtime: what the bundled runtime asks of a job. First what must come out even when a mesh divides it, so that no rank starts in
- * vain; each sentence names both numbers and a way out. Then what it does not do yet. */
+/* job_check_runtime: what the bundled runtime asks of a job: what must come out even when a mesh divides it, so that no rank starts in vain; each
+ * sentence names both numbers and a way out. */
 #include <inttypes.h>
 
 #include "schema/job_rules.h"
@@ -125,15 +125,6 @@ static void check_zero_bubble(struct job_reader *r)
                  "schedule: 1f1b");
 }
 
-/* ---- what it does not do yet ---- */
-
-static void check_device(struct job_reader *r)
-{
-    if (r->spec->device == DEVICE_GPU && SOUND(r, "resources.device"))
-        COMPLAIN(r, "resources.device",
-                 "the bundled runtime does not do GPUs yet; use device: cpu (or run with your own program)");
-}
-
 void job_check_runtime(struct job_reader *r)
 {
     check_tensor(r);
@@ -143,5 +134,4 @@ void job_check_runtime(struct job_reader *r)
     check_pieces(r);
     check_interleaved(r);
     check_zero_bubble(r);
-    check_device(r);
 }

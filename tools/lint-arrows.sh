@@ -26,7 +26,7 @@ BEGIN {
   may["runtime/engine"] = "runtime/engine runtime/model runtime/comm kernels schema common"
   may["runtime/checkpoint"] = "runtime/checkpoint runtime/model common"
   may["runtime/convert"] = "runtime/convert runtime/checkpoint runtime/text runtime/model runtime/comm schema common"
-  may["runtime"] = "runtime runtime/comm runtime/text runtime/data runtime/model runtime/engine runtime/checkpoint runtime/convert kernels schema common"
+  may["runtime"] = "runtime runtime/comm runtime/text runtime/data runtime/model runtime/engine runtime/checkpoint runtime/convert kernels kernels/cuda planner schema common"
   # parts that compute only: the core, and the planner and simulator around it
   pure["daemon/core"] = pure["planner"] = pure["sim"] = 1
   # what they may use: values, text and memory; the rest of libc and of common/ reaches outside

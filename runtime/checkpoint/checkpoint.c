@@ -13,6 +13,8 @@
 #include "common/mem.h"
 #include "runtime/checkpoint/safetensors.h"
 
+#define BAND_NUMBERS ((size_t)1 << 20) /* copied to the host at a time */
+
 _Static_assert(MANIFEST_NAME_SIZE + 24 <= SAFETENSORS_NAME_MAX, "names of entries fit");
 
 static struct box box_of(const struct checkpoint_piece *p)
@@ -66,13 +68,32 @@ static void describe_entry(const struct checkpoint_array *a, size_t i, struct sa
     t->shape[1] = p->to[1] - p->from[1];
 }
 
-static int put_piece(struct safetensors_writer *w, const struct checkpoint_piece *p)
+/* `count` numbers that lie side by side; from elsewhere by way of a buffer of the host. */
+static int put_numbers(struct safetensors_writer *w, const struct checkpoint_memory *memory,
+                       const float *data, size_t count)
+{
+    if (!memory->to_host)
+        return safetensors_put(w, data, count);
+    size_t most = count < BAND_NUMBERS ? count : BAND_NUMBERS;
+    float *band = mem_grow(NULL, most, sizeof *band);
+    int rc = 0;
+    for (size_t at = 0, n; rc == 0 && at < count; at += n) {
+        n = count - at < most ? count - at : most;
+        memory->to_host(band, data + at, n * sizeof *band);
+        rc = safetensors_put(w, band, n);
+    }
+    free(band);
+    return rc;
+}
+
+static int put_piece(struct safetensors_writer *w, const struct checkpoint_memory *memory,
+                     const struct checkpoint_piece *p)
 {
     size_t rows = p->to[0] - p->from[0], width = p->to[1] - p->from[1];
     if (p->stride == width || rows == 1)
-        return safetensors_put(w, p->data, rows * width);
+        return put_numbers(w, memory, p->data, rows * width);
     for (size_t r = 0; r < rows; r++)
-        if (safetensors_put(w, p->data + r * p->stride, width) != 0)
+        if (put_numbers(w, memory, p->data + r * p->stride, width) != 0)
             return -1;
     return 0;
 }
@@ -81,7 +102,7 @@ static void put_arrays(struct safetensors_writer *w, const struct checkpoint_arr
 {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < arrays[i].n_pieces; k++)
-            if (put_piece(w, &arrays[i].pieces[k]) != 0)
+            if (put_piece(w, &arrays[i].memory, &arrays[i].pieces[k]) != 0)
                 return; /* safetensors_finish tells */
 }
 

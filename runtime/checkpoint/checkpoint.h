@@ -20,12 +20,19 @@ struct checkpoint_piece {
     size_t stride;
 };
 
+/* How to reach memory that is not the host's: kernels.h, to_host and from_host. */
+struct checkpoint_memory {
+    void (*to_host)(void *out, const void *x, size_t bytes);
+    void (*from_host)(void *out, const void *x, size_t bytes);
+};
+
 /* One named tensor as far as this rank has it: what it writes (each element is written by exactly one rank), or what it wants to read. */
 struct checkpoint_array {
     char name[MANIFEST_NAME_SIZE];
     size_t shape[2], dims;
     struct checkpoint_piece *pieces; /* borrowed */
     size_t n_pieces;
+    struct checkpoint_memory memory; /* that the pieces lie in; all NULL: the host's */
 };
 
 /* Numbers [from,to) of a box of a tensor in flat order, which lie side by side from `data` on: at most three pieces. The box is the whole tensor

@@ -1,4 +1,4 @@
-/* fetch: see fetch.h. What is to lie transposed in memory is read into a buffer first, a band of rows at a time. */
+/* fetch: see fetch.h. What is to lie transposed, or in memory that the host cannot write to, is read into a buffer first, a band of rows at a time. */
 #include "runtime/checkpoint/fetch.h"
 
 #include <stdlib.h>
@@ -22,6 +22,7 @@ void fetch_free(struct fetch_list *list)
     *list = (struct fetch_list){0};
 }
 
+/* A band of the box, rows b of it, and where it goes in memory that the host writes to. */
 static void scatter(const float *band, const struct box *b, const struct fetch *f)
 {
     size_t width = b->to[1] - b->from[1];
@@ -31,17 +32,47 @@ static void scatter(const float *band, const struct box *b, const struct fetch *
             out[i * f->step[0] + j * f->step[1]] = band[i * width + j];
 }
 
+/* `lines` of `length` numbers that lie side by side in x, to lines `step` apart from out on */
+static void copy_lines(const struct fetch *f, float *out, size_t step, const float *x, size_t lines,
+                       size_t length)
+{
+    if (step == length) {
+        length *= lines;
+        lines = 1;
+    }
+    for (size_t i = 0; i < lines; i++)
+        f->from_host(out + i * step, x + i * length, length * sizeof *x);
+}
+
+/* The same to other memory: line by line, as they lie there. */
+static void scatter_away(const float *band, const struct box *b, const struct fetch *f)
+{
+    size_t width = b->to[1] - b->from[1], rows = b->to[0] - b->from[0];
+    float *out = f->out + (b->from[0] - f->box.from[0]) * f->step[0];
+    if (f->step[1] == 1) {
+        copy_lines(f, out, f->step[0], band, rows, width);
+        return;
+    }
+    float *turned = mem_grow(NULL, rows * width, sizeof *turned);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < width; j++)
+            turned[j * rows + i] = band[i * width + j];
+    copy_lines(f, out, f->step[1], turned, width, rows);
+    free(turned);
+}
+
 static int read_scattered(struct safetensors *file, const struct safetensors_tensor *t, const struct fetch *f,
                           struct err *err)
 {
     size_t width = f->box.to[1] - f->box.from[1], rows = BAND_NUMBERS / width + 1;
+    rows = rows < f->box.to[0] - f->box.from[0] ? rows : f->box.to[0] - f->box.from[0];
     float *band = mem_grow(NULL, rows * width, sizeof *band);
     int rc = 0;
     for (struct box b = f->box; rc == 0 && b.from[0] < f->box.to[0]; b.from[0] = b.to[0]) {
         b.to[0] = f->box.to[0] - b.from[0] < rows ? f->box.to[0] : b.from[0] + rows;
         rc = safetensors_read(file, t, &b, band, width, err);
         if (rc == 0)
-            scatter(band, &b, f);
+            (f->from_host ? scatter_away : scatter)(band, &b, f);
     }
     free(band);
     return rc;
@@ -52,7 +83,7 @@ static int read_one(struct safetensors *file, const struct fetch *f, struct err 
     const struct safetensors_tensor *t = safetensors_find(file, f->tensor);
     if (!t)
         return err_set(err, "%s has no tensor %s", f->file, f->tensor);
-    if (f->step[1] == 1)
+    if (f->step[1] == 1 && !f->from_host)
         return safetensors_read(file, t, &f->box, f->out, f->step[0], err);
     return read_scattered(file, t, f, err);
 }

@@ -12,7 +12,8 @@ struct fetch {
     const char *file, *tensor; /* borrowed: name of the file in its folder, of the tensor in the file */
     struct box box;
     float *out;
-    size_t step[2];
+    size_t step[2];                                            /* one of them is 1 */
+    void (*from_host)(void *out, const void *x, size_t bytes); /* puts it there; NULL: out is the host's */
 };
 
 struct fetch_list {

@@ -65,7 +65,7 @@ static void overlap_piece(struct fetch_list *list, const struct checkpoint_piece
 void load_overlap(struct fetch_list *list, const struct checkpoint_array *a, const struct load_source *source,
                   const struct box *held, const char *file, const char *entry)
 {
-    struct fetch f = {.file = file, .tensor = entry, .box = *held};
+    struct fetch f = {.file = file, .tensor = entry, .box = *held, .from_host = a->memory.from_host};
     for (size_t i = 0; i < a->n_pieces; i++)
         overlap_piece(list, &a->pieces[i], source, first_row(a, source), &f);
 }

@@ -54,6 +54,18 @@ int comm_env_local_size(void)
     return size < 1 ? 1 : size;
 }
 
+int comm_env_local_rank(void)
+{
+    int rank = env_int((const char *const[]){"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", NULL});
+    return rank < 0 ? 0 : rank;
+}
+
+int comm_env_rank(void)
+{
+    int rank = env_int((const char *const[]){"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", NULL});
+    return rank < 0 ? 0 : rank;
+}
+
 static bool launched(void)
 {
     return getenv("PMIX_RANK") || getenv("OMPI_COMM_WORLD_SIZE");

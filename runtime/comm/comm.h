@@ -118,5 +118,8 @@ void comm_counters_reset(struct comm_group *group);
 
 /* How many ranks of this run share this host, from the environment; 1 when unknown. */
 int comm_env_local_size(void);
+/* This rank's number among them, and in the run, before comm_open knows; 0 when unknown. */
+int comm_env_local_rank(void);
+int comm_env_rank(void);
 
 #endif

@@ -151,6 +151,11 @@ struct model_unit *store_units(struct store *store)
     return store->lent;
 }
 
+const struct kernels *store_kernels(const struct store *store)
+{
+    return store->k;
+}
+
 /* ---- ranges ---- */
 
 static real *base_of(const struct unit *u, enum store_part part)

@@ -32,6 +32,8 @@ void store_free(struct store *store);
 /* For model_new. */
 struct model_hooks store_hooks(struct store *store);
 struct model_unit *store_units(struct store *store);
+/* Whose memory everything lies in. */
+const struct kernels *store_kernels(const struct store *store);
 
 /* Collective. First values of all parameters (model_init_tensor). */
 void store_init(struct store *store, const struct job_model *config, uint64_t seed);

@@ -47,7 +47,6 @@ cases=(
   "nothing|1:1|the file is empty|"
   "neither train nor run|1:1|the job does nothing|name: x\n"
   "both train and run|7:1|either train .* or run|${train}run: {command: [a]}\n"
-  "what the runtime does not do|7:21|does not do GPUs yet; use device: cpu|${train}resources: {device: gpu}\n"
   "mesh that does not divide the model|7:16|parallel.tp: 4 does not divide heads = 2; use tp: 2|${train}parallel: {tp: 4}\n"
 )
 plan $(( 2 + 3 * ${#cases[@]} + 3 + 6 ))

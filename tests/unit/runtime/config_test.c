@@ -32,7 +32,6 @@ static void test_features(void **state)
     s = good();                                                                                              \
     change;                                                                                                  \
     assert_answer(&s, 2, 93, says)
-    REFUSED(s.device = DEVICE_GPU, "device: cpu");
     REFUSED(s.is_train = false, "run:");
     REFUSED(s.checkpoint.directory = NULL, "checkpoint.directory");
     REFUSED(s.train.batch_global = 12, "train.batch.global 12");

@@ -140,6 +140,71 @@ static void test_model_of_format_1(void **state)
     }
 }
 
+/* ---- memory that the host cannot touch: its addresses lie far from where the numbers are ---- */
+
+#define FAR ((uintptr_t)1 << 60)
+
+static float *away(float *x)
+{
+    return (float *)((uintptr_t)x + FAR);
+}
+static void away_to_host(void *out, const void *x, size_t bytes)
+{
+    memcpy(out, (const void *)((uintptr_t)x - FAR), bytes);
+}
+static void away_from_host(void *out, const void *x, size_t bytes)
+{
+    memcpy((void *)((uintptr_t)out - FAR), x, bytes);
+}
+
+/* Whole tensors and boxes of them, as they are and turned, land there as they do here. */
+static void test_loading_elsewhere(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t rows, columns;
+    } tensors[] = {{"layers.0.attn.k.weight", HIDDEN, HIDDEN},
+                   {"layers.0.ffn.up.weight", FFN, HIDDEN},
+                   {"h.0.mlp.c_fc.weight", HIDDEN, FFN},
+                   {"layers.0.attn.v.bias", HIDDEN, 1}};
+    for (size_t i = 0; i < 2 * sizeof tensors / sizeof *tensors; i++) {
+        struct tensor here, there;
+        struct err err = {""};
+        size_t rows = tensors[i / 2].rows, columns = tensors[i / 2].columns;
+        struct box box = {{i % 2, i % 2 && columns > 1}, {rows, columns}};
+        tensor_box(&here, tensors[i / 2].name, rows, columns, &box);
+        tensor_box(&there, tensors[i / 2].name, rows, columns, &box);
+        there.piece.data = away(there.x);
+        there.array.memory = (struct checkpoint_memory){away_to_host, away_from_host};
+        const struct checkpoint_array both[] = {here.array, there.array};
+        if (checkpoint_load(FIXTURES "format1-gpt2", both, 2, &err) != CHECKPOINT_OK)
+            fail_msg("%s", err.text);
+        assert_memory_equal(here.x, there.x, sizeof here.x);
+    }
+}
+
+/* Columns of a matrix with others between them, and more numbers than are copied at a time. */
+static void test_writing_elsewhere(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, WIDE = 1500000, FROM = 10 };
+    float *x = malloc(ROWS * WIDE * sizeof *x);
+    struct manifest_file files[2];
+    for (size_t i = 0; i < (size_t)ROWS * WIDE; i++)
+        x[i] = (float)i;
+    for (int far = 0; far < 2; far++) {
+        struct checkpoint_piece piece = {{0, FROM}, {ROWS, WIDE}, far ? away(x + FROM) : x + FROM, WIDE};
+        struct checkpoint_array a = {
+            .name = "x", .shape = {ROWS, WIDE}, .dims = 2, .pieces = &piece, .n_pieces = 1};
+        if (far)
+            a.memory = (struct checkpoint_memory){away_to_host, away_from_host};
+        assert_int_equal(checkpoint_write_shard(scratch, far, &a, 1, &files[far], NULL), 0);
+    }
+    assert_string_equal(files[0].hash, files[1].hash);
+    free(x);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -186,8 +251,11 @@ static void test_names(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt2), cmocka_unit_test(test_llama),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt2),
+                                       cmocka_unit_test(test_llama),
                                        cmocka_unit_test(test_model_of_format_1),
+                                       cmocka_unit_test(test_loading_elsewhere),
+                                       cmocka_unit_test(test_writing_elsewhere),
                                        cmocka_unit_test(test_names)};
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

@@ -361,10 +361,6 @@ static const struct {
      "8 / (1 x 8) = 1; change train.batch or use schedule: 1f1b"},
     {TRAIN "  recompute: selective\nparallel: {schedule: zero-bubble}\n",
      "f.yaml:7:14: train.recompute: cannot be with schedule zero-bubble"},
-
-    /* what the bundled runtime does not do yet */
-    {TRAIN "resources: {device: gpu}\n",
-     "f.yaml:7:21: resources.device: the bundled runtime does not do GPUs yet"},
 };
 
 static void mistakes_have_a_place_and_a_sentence(void **state)
