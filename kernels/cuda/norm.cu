@@ -10,7 +10,7 @@
 /* ---- forward ---- */
 
 template <class T>
-__global__ void __launch_bounds__(NORM_MOST) norm_rows(norm_of<T> norm, const T *x, size_t n, unsigned c)
+__global__ void __launch_bounds__(NORM_MOST(T)) norm_rows(norm_of<T> norm, const T *x, size_t n, unsigned c)
 {
     SHARED(float, sums, TEAM_ROOM);
     struct team_room room = {sums, 0};
@@ -62,7 +62,7 @@ template <class T> __global__ void norm_long_rows(norm_of<T> norm, const T *x, s
 template <class T> static void forward(norm_of<T> norm, const T *x, size_t n, size_t c)
 {
     bool held = norm_holds(norm, c) && aligned16(x, c);
-    dim3 block = team_block(held ? c / pack<T>::size : c, NORM_SLOTS, NORM_MOST);
+    dim3 block = team_block(held ? c / pack<T>::size : c, NORM_SLOTS, NORM_MOST(T));
     if (n * c == 0)
         return;
     if (held)

@@ -4,6 +4,11 @@
 
 #include "kernels/cuda/row.cuh"
 
+/* The longest rows that are held, in how many slots, and the threads of a team for that */
+#define NORM_COLUMNS 16384
+#define NORM_SLOTS   4
+#define NORM_MOST(T) (NORM_COLUMNS / NORM_SLOTS / pack<T>::size)
+
 /* struct kernel_norm for a kernel; out NULL: no norm. */
 template <class T> struct norm_of {
     T *out;
@@ -76,14 +81,11 @@ __device__ __forceinline__ void held_norm(const norm_of<T> &norm, const pack<T> 
 
 /* ---- on the host ---- */
 
-#define NORM_SLOTS 4
-#define NORM_MOST  1024 /* threads of a team */
-
 /* May the kernels hold rows of c elements, which the norm gives? */
 template <class T> static inline bool norm_holds(const norm_of<T> &norm, size_t c)
 {
     return aligned16(norm.out, c) && aligned16(norm.weight, c) && aligned16(norm.bias, c) &&
-           c <= (size_t)NORM_SLOTS * NORM_MOST * pack<T>::size;
+           c <= NORM_COLUMNS;
 }
 
 #endif
