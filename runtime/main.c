@@ -141,6 +141,8 @@ static int run_on(const struct backend *backend, const struct job_spec *spec, in
     struct err err;
     struct comm *comm = comm_open(backend_comm(backend), &err);
     if (!comm) {
+        if (diagnostics->count > 0)
+            log_error("%s", diagnostics->text[0]);
         log_error("%s", err.text);
         return EXIT_BAD_CONFIG;
     }

@@ -124,12 +124,27 @@ static void group_free(struct comm_group *g)
     free(g);
 }
 
+/* All ranks compute on devices, or none does. */
+static int check_devices(const struct comm *c, bool device, struct err *err)
+{
+    int some = comm_max_int(c->world, device), some_not = comm_max_int(c->world, !device);
+    comm_counters_reset(c->world);
+    if (!some || !some_not)
+        return 0;
+    return err_set(err,
+                   "rank %d computes on %s and other ranks do not: give each rank a GPU "
+                   "(CUDA_VISIBLE_DEVICES), or write resources.device: cpu",
+                   c->rank, device ? "a GPU" : "the CPU");
+}
+
 /* The group of all ranks, and with it the way between their devices. */
 static int open_world(struct comm *c, const struct comm_device *device, struct err *err)
 {
     int color = c->size > 1 ? 0 : -1;
     c->world = group_add(c, "world", NULL, c->size, c->rank);
     ways_connect_records(c, c->world, color);
+    if (c->size > 1 && check_devices(c, device != NULL, err) != 0)
+        return -1;
     if (device && c->size > 1 && ways_choose(c, device, err) != 0)
         return -1;
     ways_connect_buffers(c, c->world, color);
