@@ -217,7 +217,7 @@ int main(int argc, char **argv)
     spec.train.batch_global = spec.train.batch_micro = (int64_t)b.batch;
     struct comm *comm = comm_open(NULL, &err);
     b.kernels = kernels_cpu(bf16 ? KERNEL_BF16 : KERNEL_FP32, &err);
-    struct engine_request request = {&spec, &mesh, b.kernels};
+    struct engine_request request = {.spec = &spec, .mesh = &mesh, .kernels = b.kernels};
     if (comm && b.kernels && mesh_open(&mesh, comm, &one, false, &err) == 0)
         b.engine = engine_new(&request, &err);
     if (!b.engine) {

@@ -1,7 +1,9 @@
-/* mesh_check FOLDER fp32|bf16|odd [FILTER]: under mpirun with 8 ranks, trains the models of the lab on many meshes (meshes.h, odd.h), and holds loss,
- * gradient norm, every gradient tensor, ten steps of losses and an evaluation against mesh_reference's files. Prints TAP on rank 0. */
+/* mesh_check FOLDER fp32|bf16|odd|gpu|gpu-bf16 [FILTER]: under mpirun with 8 ranks, trains the models of the lab on many meshes (meshes.h, odd.h), and
+ * holds loss, gradient norm, every gradient tensor, ten steps of losses and an evaluation against mesh_reference's files. gpu: some of these on a
+ * GPU; BELAY_TEST_DEVICE=gpu does it to any set. Prints TAP on rank 0. */
 #include <math.h>
 
+#include "runtime/backend.h"
 #include "tests/mesh/meshes.h"
 #include "tests/mesh/odd.h"
 #include "tests/mesh/outside.h"
@@ -22,6 +24,7 @@ static const struct limits rounded_limits = {5e-5, 5e-3, 5e-2, 3e-1, 1e-3};
 
 /* What is done, and what came of it. */
 struct lab {
+    struct backend backend;
     struct comm *comm;
     const struct kernels *kernels;
     const char *folder;
@@ -79,20 +82,26 @@ static const double *whole_of(const struct reference *r, const struct job_model 
 
 /* The largest difference of what is owned of tensor t, relative to the largest element of the whole tensor, or to a thousandth of the norm of
  * all gradients if that is more: the bias of keys has no gradient but rounding. Padding must be 0. */
-static double compare_tensor(struct engine *e, size_t t, const struct reference *r, const struct job_model *m)
+static double compare_tensor(const struct kernels *k, struct engine *e, size_t t, const struct reference *r,
+                             const struct job_model *m)
 {
     const struct layout_tensor *x = &engine_layout(e)->tensors[t];
     struct store_range own = store_owned(engine_store(e), t, STORE_GRADIENT);
     const double *whole = whole_of(r, m, x->name);
     double largest = 1e-3 * r->h.norm, worst = 0;
+    real *mine = calloc(own.end - own.begin + 1, sizeof *mine);
+    if (!mine)
+        fail("no memory");
+    k->to_host(mine, own.data, (own.end - own.begin) * sizeof *mine);
     for (size_t i = 0; i < x->shape[0] * x->shape[1]; i++)
         largest = fabs(whole[i]) > largest ? fabs(whole[i]) : largest;
     for (size_t i = own.begin; i < own.end; i++) {
         size_t row = x->from[0] + i / x->columns, column = x->from[1] + i % x->columns;
         double expected = row < x->to[0] ? whole[row * x->shape[1] + column] : 0;
-        double d = fabs((double)own.data[i - own.begin] - expected);
+        double d = fabs((double)mine[i - own.begin] - expected);
         worst = d > worst || d != d ? d : worst;
     }
+    free(mine);
     return worst / largest;
 }
 
@@ -109,13 +118,13 @@ static double relative(double a, double b)
     return d == d ? d : 1e30;
 }
 
-static void compare_gradients(struct engine *e, const struct reference *r, const struct job_model *m,
-                              struct outcome *o)
+static void compare_gradients(const struct kernels *k, struct engine *e, const struct reference *r,
+                              const struct job_model *m, struct outcome *o)
 {
     const struct layout *l = engine_layout(e);
     for (size_t t = 0; t < l->n_tensors; t++) {
         const struct layout_tensor *x = &l->tensors[t];
-        double d = compare_tensor(e, t, r, m);
+        double d = compare_tensor(k, e, t, r, m);
         if (d > o->gradient || d != d) {
             o->gradient = d == d ? d : 1e30;
             snprintf(o->worst, sizeof o->worst, "%s", x->name);
@@ -137,8 +146,8 @@ static void evaluate(struct engine *e, const struct engine_source *source, const
     o->held = relative(held, r->h.held);
 }
 
-static void train(struct engine *e, const struct job_spec *spec, const struct reference *r, struct outcome *o,
-                  int64_t steps)
+static void train(const struct kernels *k, struct engine *e, const struct job_spec *spec,
+                  const struct reference *r, struct outcome *o, int64_t steps)
 {
     struct engine_source source = {(void *)&spec->train.model, lab_fill};
     struct err err;
@@ -152,7 +161,7 @@ static void train(struct engine *e, const struct job_spec *spec, const struct re
             o->loss = relative(x.loss, r->h.loss);
             o->norm = relative(x.norm, r->h.norm);
             o->router = relative(x.router, r->h.router);
-            compare_gradients(e, r, &spec->train.model, o);
+            compare_gradients(k, e, r, &spec->train.model, o);
         }
         o->losses[step - 1] = x.loss;
         double d = relative(x.loss, r->h.losses[step - 1]);
@@ -238,7 +247,7 @@ static void run_test(struct lab *lab, const struct test *t)
     struct mesh mesh;
     struct mesh_sizes sizes = {t->tp, t->pp, t->cp, t->dp, t->ep};
     struct job_spec spec = spec_of(t);
-    struct engine_request request = {&spec, &mesh, lab->kernels};
+    struct engine_request request = {&spec, &mesh, lab->kernels, lab->backend.cuda != NULL};
     struct reference r = read_reference(lab->folder, t->model);
     struct outcome o = {.replicas = true};
     if (mesh_open(&mesh, lab->comm, &sizes, true, &err) != 0)
@@ -248,7 +257,7 @@ static void run_test(struct lab *lab, const struct test *t)
         if (!e)
             fail(err.text);
         store_init(engine_store(e), &spec.train.model, LAB_SEED);
-        train(e, &spec, &r, &o, t->brief ? 1 : LAB_STEPS);
+        train(lab->kernels, e, &spec, &r, &o, t->brief ? 1 : LAB_STEPS);
         engine_free(e);
     }
     struct outcome all = gather(lab->comm, &o);
@@ -331,13 +340,53 @@ static void check_odd(struct lab *lab, const char *filter)
         check_outside(lab);
 }
 
+static bool is_among(const char *name, const char *const *names)
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names;
+}
+
+/* Those of the list that are named, all but the first of them for one step: an emulated GPU is slow. */
+static void check_some(struct lab *lab, const struct test *tests, size_t n, const char *const *names,
+                       const char *filter)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct test t = tests[i];
+        t.brief = strcmp(t.name, names[0]) != 0;
+        if (is_among(t.name, names))
+            run_tests(lab, &t, 1, filter);
+    }
+}
+
+static void check_gpu(struct lab *lab, const char *filter)
+{
+    lab->limits = single_limits;
+    check_some(lab, single, COUNT(single), gpu_single, filter);
+}
+
+static void check_gpu_rounded(struct lab *lab, const char *filter)
+{
+    lab->limits = rounded_limits;
+    check_some(lab, rounded, COUNT(rounded), gpu_rounded, filter);
+}
+
 static const struct {
     const char *name;
     enum kernel_type type;
+    enum job_device device;
     void (*run)(struct lab *lab, const char *filter);
-} sets[] = {{"fp32", KERNEL_FP32, check_single},
-            {"bf16", KERNEL_BF16, check_rounded},
-            {"odd", KERNEL_FP32, check_odd}};
+} sets[] = {{"fp32", KERNEL_FP32, DEVICE_CPU, check_single},
+            {"bf16", KERNEL_BF16, DEVICE_CPU, check_rounded},
+            {"odd", KERNEL_FP32, DEVICE_CPU, check_odd},
+            {"gpu", KERNEL_FP32, DEVICE_GPU, check_gpu},
+            {"gpu-bf16", KERNEL_BF16, DEVICE_GPU, check_gpu_rounded}};
+
+static enum job_device device_of(size_t set)
+{
+    const char *asked = getenv("BELAY_TEST_DEVICE");
+    return asked && strcmp(asked, "gpu") == 0 ? DEVICE_GPU : sets[set].device;
+}
 
 int main(int argc, char **argv)
 {
@@ -347,9 +396,11 @@ int main(int argc, char **argv)
     while (argc > 2 && set < COUNT(sets) && strcmp(argv[2], sets[set].name) != 0)
         set++;
     if (argc < 3 || set == COUNT(sets))
-        fail("usage: mesh_check FOLDER fp32|bf16|odd [FILTER]");
-    lab.comm = comm_open(NULL, &err);
-    lab.kernels = kernels_cpu(sets[set].type, &err);
+        fail("usage: mesh_check FOLDER fp32|bf16|odd|gpu|gpu-bf16 [FILTER]");
+    if (backend_open(device_of(set), &lab.backend, &err) != 0)
+        fail(err.text);
+    lab.comm = comm_open(backend_comm(&lab.backend), &err);
+    lab.kernels = backend_kernels(&lab.backend, sets[set].type, &err);
     lab.folder = argv[1];
     if (!lab.comm || !lab.kernels)
         fail(err.text);
@@ -357,5 +408,6 @@ int main(int argc, char **argv)
     if (comm_rank(comm_world(lab.comm)) == 0)
         printf("1..%zu\n", lab.number);
     comm_close(lab.comm);
+    backend_close(&lab.backend);
     return lab.bad > 0;
 }

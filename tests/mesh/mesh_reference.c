@@ -24,7 +24,7 @@ static void reference(const char *folder, int model, struct comm *comm, const st
     struct mesh mesh;
     struct mesh_sizes one = {1, 1, 1, 1, 1};
     struct job_spec spec = lab_spec(model);
-    struct engine_request request = {&spec, &mesh, k};
+    struct engine_request request = {.spec = &spec, .mesh = &mesh, .kernels = k};
     struct engine_source source = {&spec.train.model, lab_fill};
     struct lab_header h = {.numbers = layout_parameters(&spec.train.model)};
     char *path = lab_path(folder, model);

@@ -24,7 +24,7 @@ static int outside_noticed(struct comm *comm, const struct kernels *kernels, int
     struct mesh mesh;
     struct mesh_sizes sizes = {1, pp, 1, 1, 1};
     struct job_spec spec = lab_spec(LAB_GPT2);
-    struct engine_request request = {&spec, &mesh, kernels};
+    struct engine_request request = {.spec = &spec, .mesh = &mesh, .kernels = kernels};
     struct engine_source source = {&spec.train.model, outside_fill};
     struct engine_result result = {.loss = NAN};
     spec.pp = pp;

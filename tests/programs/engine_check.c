@@ -133,7 +133,7 @@ static struct engine *engine_of(const struct job_spec *spec, struct mesh *mesh, 
 {
     struct err err;
     struct mesh_sizes size = {(int)spec->tp, (int)spec->pp, (int)spec->cp, (int)spec->dp, (int)spec->ep};
-    struct engine_request r = {spec, mesh, k};
+    struct engine_request r = {.spec = spec, .mesh = mesh, .kernels = k};
     if (mesh_open(mesh, comm, &size, true, &err) != 0)
         fail(err.text);
     if (mesh->size.tp == 0)
