@@ -174,11 +174,55 @@ $(BUILD)/tests/mesh/mesh_check: $(BUILD)/obj/tests/mesh/mesh_check.o $(call arch
 	@echo "  LD $@"
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_runtime) -o $@
 
-# ---- the CUDA backend (docs/cuda.md) ----
-# The same sources are compiled for the host by the emulator of tests/emu: with sanitizers into the programs of tests/cuda, and plainly into a backend
-# that belay-train loads.
+# ---- the CUDA backend (docs/cuda.md) ----------------------------------------------------------------------------------
+# libbelay_cuda.so, where there is a toolkit: CUDA_HOME, else nvcc in the PATH, else /usr/local/cuda. NO_CUDA=1 leaves it out. What ptxas says of registers
+# is kept beside each object (FILE.ptxas).
 CUDA_SRC := $(wildcard kernels/cuda/*.cu)
+NCCL_SRC := $(wildcard runtime/comm/nccl/*.c)
+CUDA_COMMON := $(addprefix common/,clock.c err.c fsutil.c log.c mem.c)
+CUDA_EXPORTS := kernels/cuda/exports.map
+NVCC := $(if $(NO_CUDA)$(SANITIZER),,$(firstword $(wildcard $(CUDA_HOME:%=%/bin/nvcc)) $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
+CUDA_ROOT := $(patsubst %/bin/nvcc,%,$(NVCC))
+# A100, Hopper, and by the driver's compiler whatever is newer
+CUDA_ARCH := -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_80,code=compute_80 -gencode=arch=compute_90a,code=sm_90a
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(CUDA_ARCH) -Werror all-warnings -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden -I. -D_GNU_SOURCE
+CUDA_LIB := $(if $(NVCC),$(BUILD)/lib/libbelay_cuda.so)
+CUDA_OBJ := $(patsubst %,$(BUILD)/cuda/%.o,$(basename $(CUDA_SRC) $(NCCL_SRC) $(CUDA_COMMON)))
+CUDA_LINK := -shared -pthread -Wl,-z,defs -Wl,--as-needed -Wl,--version-script=$(CUDA_EXPORTS)
+cuda: $(CUDA_LIB)
+$(BUILD)/cuda/%.o: %.cu
+	@mkdir -p $(@D)
+	@echo "  NVCC $<"
+	@$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@ 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas) >&2; exit 1; }
+$(BUILD)/cuda/%.o: %.c
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS_ALL) -isystem $(CUDA_ROOT)/include $(CFLAGS_ALL) -fvisibility=hidden -MMD -MP -c $< -o $@
+$(BUILD)/lib/libbelay_cuda.so: $(CUDA_OBJ) $(CUDA_EXPORTS)
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	@$(CXX) $(CUDA_LINK) $(LDFLAGS) $(CUDA_OBJ) -L$(CUDA_ROOT)/lib64 -Wl,-rpath,$(CUDA_ROOT)/lib64 -lcudart_static -lcublasLt -lnccl -ldl -lrt -o $@
+
+# The same sources are compiled for the host by the emulator of tests/emu: plainly into a backend that belay-train loads, and with sanitizers into the
+# programs of tests/cuda.
 EMU_FLAGS := -std=c++17 -O2 -g -fno-strict-aliasing -ftrivial-auto-var-init=pattern -fPIC -pthread -Wall -Wextra -Werror -Wno-unknown-pragmas -Itests/emu/include -I. -D_GNU_SOURCE
+EMU_SRC := $(wildcard tests/emu/*.cpp)
+EMU_LIB := $(BUILD)/emu/lib/libbelay_cuda.so
+EMU_OBJ := $(patsubst %,$(BUILD)/emu/%.o,$(basename $(CUDA_SRC) $(NCCL_SRC) $(CUDA_COMMON) $(EMU_SRC)))
+$(BUILD)/emu/%.o: %.cu
+	@mkdir -p $(@D)
+	@echo "  EMU $< (plain)"
+	@$(CXX) $(EMU_FLAGS) -fvisibility=hidden -x c++ -MMD -MP -c $< -o $@
+$(BUILD)/emu/%.o: %.cpp
+	@mkdir -p $(@D)
+	@$(CXX) $(EMU_FLAGS) $(PKG_CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
+$(BUILD)/emu/%.o: %.c
+	@mkdir -p $(@D)
+	@$(CC) -Itests/emu/include $(CPPFLAGS_ALL) $(filter-out $(SAN_FLAGS),$(CFLAGS_ALL)) -fvisibility=hidden -MMD -MP -c $< -o $@
+$(EMU_LIB): $(EMU_OBJ) $(CUDA_EXPORTS)
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	@$(CXX) $(CUDA_LINK) $(EMU_OBJ) $(call libs,ompi-c) -o $@
+
 EMU_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CUDA_TEST_SRC := $(wildcard tests/cuda/*_test.cpp)
 CUDA_TESTS := $(patsubst tests/%.cpp,$(BUILD)/tests/%,$(CUDA_TEST_SRC))
@@ -195,7 +239,8 @@ $(BUILD)/emu-san/%.o: %.cpp
 $(BUILD)/emu-san/tests/emu/%.o: tests/emu/%.cpp
 	@mkdir -p $(@D)
 	@$(CXX) $(EMU_FLAGS) -DEMU_ASAN -MMD -MP -c $< -o $@
-EMU_CORE := $(patsubst tests/emu/%.cpp,$(BUILD)/emu-san/tests/emu/%.o,$(wildcard tests/emu/*.cpp))
+# without NCCL, which needs MPI
+EMU_CORE := $(patsubst tests/emu/%.cpp,$(BUILD)/emu-san/tests/emu/%.o,$(filter-out tests/emu/nccl.cpp,$(EMU_SRC)))
 $(BUILD)/tests/cuda/%_test: $(BUILD)/emu-san/tests/cuda/%_test.o $(EMU_SAN_OBJ) $(EMU_CORE) $(filter $(BUILD)/double/kernels/%,$(DOUBLE_OBJ)) $(call archives,common)
 	@mkdir -p $(@D)
 	@echo "  LD $@"
@@ -256,7 +301,7 @@ export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 endif
 export CMOCKA_MESSAGE_OUTPUT := TAP
 
-build-tests: all $(UNIT) $(DOUBLE) $(CUDA_TESTS) $(TOOLS) $(MESH) $(BUILD)/tests/sim/sim_check
+build-tests: all $(UNIT) $(DOUBLE) $(CUDA_TESTS) $(EMU_LIB) $(TOOLS) $(MESH) $(BUILD)/tests/sim/sim_check
 
 TESTS ?= $(UNIT) $(DOUBLE) $(CUDA_TESTS) $(INTEGRATION) $(if $(SANITIZER),,$(INTEROP))
 # check installs what is missing, then runs itself again so that pkg-config sees it.
@@ -273,7 +318,7 @@ unit: build-tests
 
 # ---- lint --------------------------------------------------------------------------------------------------------------
 C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] planner/*.[ch] sim/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
-	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] runtime/*/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/sim/*.[ch] tests/mesh/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
+	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] runtime/*/*.[ch] runtime/comm/nccl/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/sim/*.[ch] tests/mesh/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
 CXX_FILES := $(sort $(wildcard kernels/cuda/* tests/cuda/* tests/emu/*.cpp tests/emu/include/*))
 TIDY := $(patsubst %.c,$(BUILD)/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
 lint: lint-format lint-banned lint-arrows $(TIDY) lint-cppcheck
@@ -292,7 +337,7 @@ lint-cppcheck:
 $(BUILD)/lint/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES)) | $(BUILD)/gen/migrations.inc
 	@mkdir -p $(@D)
 	@echo "  TIDY $<"
-	@clang-tidy --quiet --warnings-as-errors='*' $< -- $(CPPFLAGS_ALL) -std=c11 -fopenmp >$(@D)/tidy.$$$$.log 2>&1 || { cat $(@D)/tidy.$$$$.log; rm -f $(@D)/tidy.$$$$.log; exit 1; }
+	@clang-tidy --quiet --warnings-as-errors='*' $< -- $(CPPFLAGS_ALL) -isystem tests/emu/include -std=c11 -fopenmp >$(@D)/tidy.$$$$.log 2>&1 || { cat $(@D)/tidy.$$$$.log; rm -f $(@D)/tidy.$$$$.log; exit 1; }
 	@rm -f $(@D)/tidy.$$$$.log
 	@touch $@
 format:
@@ -356,6 +401,7 @@ UNITS := $(wildcard packaging/systemd/*.service)
 install: all
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/systemd/system share/man/man1 share/man/man8 share/doc/belay/examples)
 	install -m 755 $(BINARIES) $(DESTDIR)$(PREFIX)/bin/
+	$(if $(CUDA_LIB),[ ! -e $(CUDA_LIB) ] || install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/belay $(CUDA_LIB))
 	install -m 644 README.md LICENSE docs/*.md $(DESTDIR)$(PREFIX)/share/doc/belay/
 	install -m 644 $(wildcard examples/*.yaml) $(DESTDIR)$(PREFIX)/share/doc/belay/examples/
 	install -m 755 examples/gather-text.sh $(DESTDIR)$(PREFIX)/share/doc/belay/examples/
@@ -366,11 +412,12 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(PROGRAMS))
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/man/man1/,$(notdir $(MAN1))) $(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/,$(notdir $(MAN8)))
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(notdir $(UNITS)))
-	rm -rf $(DESTDIR)$(PREFIX)/share/doc/belay
+	rm -rf $(DESTDIR)$(PREFIX)/share/doc/belay $(DESTDIR)$(PREFIX)/lib/belay
 clean:
 	rm -rf build
 help:
 	@echo "make            build every program into build/bin/"
+	@echo "make cuda       build/lib/libbelay_cuda.so, where CUDA's nvcc is found (docs/cuda.md)"
 	@echo "make demo       install what is missing, build, and show a training job survive a kill and a drain"
 	@echo "make check      install what is missing, build, lint, and run every test (SANITIZER=address|undefined|thread)"
 	@echo "make check-interop  only the tests against other programs (tests/interop; needs npm's registry the first time)"
@@ -380,5 +427,5 @@ help:
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: sim-check sim-check-planted all check check-run check-interop unit build-tests bench-train bench-turn bench-placement bench-kernels lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
+.PHONY: cuda sim-check sim-check-planted all check check-run check-interop unit build-tests bench-train bench-turn bench-placement bench-kernels lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:

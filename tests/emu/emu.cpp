@@ -2,7 +2,6 @@
  * -fsanitize=address or thread. */
 #include "emu_device.h"
 #include "tests/emu/machine.h"
-#include <link.h>
 #include <sys/mman.h>
 #ifdef EMU_ASAN
 #include <sanitizer/common_interface_defs.h>
@@ -237,15 +236,6 @@ static void run_thread(Thread &t)
         pool[npool++] = t.stk;
     cur = nullptr;
 }
-#if !defined(EMU_ASAN) && !defined(EMU_TSAN)
-static int tls_cb(struct dl_phdr_info *i, size_t, void *)
-{ // first object = the executable
-    for (int k = 0; k < i->dlpi_phnum; k++)
-        if (i->dlpi_phdr[k].p_type == PT_TLS && i->dlpi_tls_data)
-            memset(i->dlpi_tls_data, 0xFF, i->dlpi_phdr[k].p_memsz);
-    return 1;
-}
-#endif
 static int pick()
 { // next thread to run, by policy
     int n = (nthr + 63) / 64, r = -1;
@@ -327,9 +317,6 @@ static void run_block()
         t.cp_group = t.ncp = 0;
         wake(t);
     }
-#if !defined(EMU_ASAN) && !defined(EMU_TSAN)
-    dl_iterate_phdr(tls_cb, nullptr);
-#endif
     if (B.dyn_size) {
         void *p;
         if (posix_memalign(&p, 128, B.dyn_size))
