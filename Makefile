@@ -381,12 +381,9 @@ $(BUILD)/obj/tests/bench/%.o: CFLAGS_ALL += $(KERNEL_CFLAGS)
 $(BUILD)/tests/bench/%: $(BUILD)/obj/tests/bench/%.o $(sort $(call archives,runtime) $(call archives,sim))
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_runtime) -o $@
-$(BUILD)/tests/bench/bench_kernels: $(BUILD)/obj/tests/bench/bench_kernels.o $(call archives,kernels)
-	@mkdir -p $(@D)
-	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_kernels) -o $@
 bench-kernels: $(BUILD)/tests/bench/bench_kernels
 	@$<
-	@$< bf16
+	@$< --precision bf16
 bench-train: $(BUILD)/tests/bench/bench_train
 	@bash tests/bench/bench_train.sh
 bench-turn: $(BUILD)/tests/bench/bench_turn

@@ -1,7 +1,9 @@
-/* bench_train: seconds for one training step of GPT-2 124M on this host through the engine, in parts, beside what the step's matrix products
- * alone take here.
+/* bench_train: seconds for one training step through the engine, on one rank.
  *
- *   bench_train [STEPS [BATCH [TOKENS [bf16]]]]      default 10 steps of 4 sequences of 64 tokens, fp32
+ *   bench_train [--model gpt2-124m|gpt2-1558m|llama-1b|gpt2-tiny|llama-tiny] [--steps N] [--batch N] [--tokens N] [--precision fp32|bf16]
+ *               [--device cpu|gpu] [--json]
+ *
+ * Without --model it is GPT-2 124M in parts, beside what the step's matrix products alone take here: 10 steps of 4 sequences of 64 tokens.
  *
  * Every number is a median: other work on the host disturbs some steps. The products are measured one shape at a time, each on its own
  * arrays, between the steps, so that both see the same host; their sum is the least a step could take with this library. Attention's own
@@ -15,33 +17,42 @@
 
 #include "common/clock.h"
 #include "runtime/engine/engine.h"
+#include "tests/bench/device.h"
 
-static const struct job_model gpt2_124m = {.arch = ARCH_GPT2,
-                                           .preset = "gpt2-124m",
-                                           .layers = 12,
-                                           .hidden = 768,
-                                           .heads = 12,
-                                           .kv_heads = 12,
-                                           .ffn = 3072,
-                                           .vocab = 50257,
-                                           .context = 1024,
+/* The sizes of tests/bench/torch_models.py; the context is what is asked for. */
+#define GPT2(name, n, width, of, words)                                                                      \
+    {                                                                                                        \
+        .arch = ARCH_GPT2, .preset = (name), .layers = (n), .hidden = (width), .heads = (of),                \
+        .kv_heads = (of), .ffn = 4 * (width), .vocab = (words), .tied = true, .norm_eps = 1e-5               \
+    }
+static const struct job_model models[] = {GPT2("gpt2-124m", 12, 768, 12, 50257),
+                                          GPT2("gpt2-1558m", 48, 1600, 25, 50257),
+                                          {.arch = ARCH_LLAMA,
+                                           .preset = "llama-1b",
+                                           .layers = 16,
+                                           .hidden = 2048,
+                                           .heads = 32,
+                                           .kv_heads = 8,
+                                           .ffn = 8192,
+                                           .vocab = 128256,
                                            .tied = true,
-                                           .norm_eps = 1e-5};
+                                           .norm_eps = 1e-5,
+                                           .rope_theta = 500000},
+                                          GPT2("gpt2-tiny", 2, 64, 4, 256),
+                                          {.arch = ARCH_LLAMA,
+                                           .preset = "llama-tiny",
+                                           .layers = 2,
+                                           .hidden = 64,
+                                           .heads = 4,
+                                           .kv_heads = 2,
+                                           .ffn = 160,
+                                           .vocab = 256,
+                                           .tied = true,
+                                           .norm_eps = 1e-5,
+                                           .rope_theta = 10000}};
 
 enum { STEP, GRADIENTS, UPDATE, PARTS };
 static const char *const part_names[PARTS] = {"step", "gradients", "update"};
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *x, size_t n)
-{
-    qsort(x, n, sizeof *x, ascending);
-    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
-}
 
 /* A product of the step: (m,n) += (m,k)(k,n), `times` a step. */
 struct product {
@@ -71,10 +82,8 @@ static void list_products(size_t n, struct product out[PRODUCTS])
 #define TRIES 3
 static void product_seconds(const struct kernels *k, const struct product *p, double seconds[TRIES])
 {
-    act *a = k->alloc(p->m * p->k * k->act_size), *b = k->alloc(p->k * p->n * k->act_size);
-    act *c = k->alloc(p->m * p->n * sizeof(real));
-    if (!a || !b || !c)
-        exit(1);
+    act *a = bench_room(k, p->m * p->k * k->act_size), *b = bench_room(k, p->k * p->n * k->act_size);
+    act *c = bench_room(k, p->m * p->n * sizeof(real));
     struct kernel_matrix x = {a, p->a_transposed ? p->m : p->k, p->a_transposed};
     struct kernel_matrix y = {b, p->b_transposed ? p->k : p->n, p->b_transposed};
     for (int i = 0; i < TRIES; i++) {
@@ -94,7 +103,9 @@ static void product_seconds(const struct kernels *k, const struct product *p, do
 struct bench {
     struct engine *engine;
     const struct kernels *kernels;
-    size_t batch, context;
+    struct bench_device device;
+    struct job_model model;
+    size_t batch, context, steps;
 };
 
 static int fill(void *owner, uint64_t first, size_t count, int32_t *tokens, int32_t *targets, struct err *err)
@@ -102,8 +113,8 @@ static int fill(void *owner, uint64_t first, size_t count, int32_t *tokens, int3
     const struct bench *b = owner;
     (void)err;
     for (size_t i = 0; i < count * b->context; i++) {
-        tokens[i] = (int32_t)((first * b->context + i) * 7919 % 50257);
-        targets[i] = (int32_t)((first * b->context + i + 1) * 7919 % 50257);
+        tokens[i] = (int32_t)((first * b->context + i) * 7919 % (uint64_t)b->model.vocab);
+        targets[i] = (int32_t)((first * b->context + i + 1) * 7919 % (uint64_t)b->model.vocab);
     }
     return 0;
 }
@@ -151,9 +162,9 @@ static void measure(struct bench *b, size_t steps, double parts[PARTS], double s
             product_seconds(b->kernels, &products[p], alone + p * looks + (i - 1) * TRIES);
     }
     for (size_t p = 0; p < PRODUCTS; p++)
-        seconds[p] = median(alone + p * looks, looks);
+        seconds[p] = bench_median(alone + p * looks, looks);
     for (size_t p = 0; p < PARTS; p++)
-        parts[p] = median(times + p * steps, steps);
+        parts[p] = bench_median(times + p * steps, steps);
     free(times);
     free(alone);
 }
@@ -186,50 +197,134 @@ static void report(const struct bench *b, const double parts[PARTS], const doubl
     printf("memory    %.0f MiB at most\n", (double)usage.ru_maxrss / 1024);
 }
 
-static size_t number(int argc, char **argv, int at, size_t fallback)
+/* All weights small numbers, quickly: first values would take longer than the steps. */
+static void fill_weights(const struct bench *b)
 {
-    if (argc <= at)
-        return fallback;
+    struct store *store = engine_store(b->engine);
+    const struct layout *layout = engine_layout(b->engine);
+    for (size_t t = 0; t < layout->n_tensors; t++) {
+        struct store_range r = store_owned(store, t, STORE_MASTER);
+        bench_fill(b->kernels, r.data, r.end - r.begin, 0.03);
+    }
+    store_spread(store);
+}
+
+/* One model: the median step, against the device's peak. */
+static void measure_model(struct bench *b)
+{
+    double *times = calloc(b->steps, sizeof *times), parts[PARTS];
+    struct kernel_memory memory = {0};
+    if (!times)
+        exit(1);
+    fill_weights(b);
+    for (size_t i = 0; i < b->steps + 3; i++) { /* the first three warm up: plans, memory, graphs */
+        step(b, (int64_t)i + 1, parts);
+        if (i >= 3)
+            times[i - 3] = parts[STEP];
+    }
+    double seconds = bench_median(times, b->steps), tokens = (double)(b->batch * b->context) / seconds;
+    double peak = backend_peak(&b->device.backend, b->kernels);
+    double mfu = tokens * model_flops_per_token(&b->model, b->context) / peak;
+    b->kernels->memory(&memory);
+    printf(b->device.json
+               ? "{\"model\": \"%s\", \"step_s\": %.5f, \"tokens_per_second\": %.1f, \"mfu\": %.4f, "
+                 "\"peak_flops\": %.4g, \"peak_bytes\": %zu}\n"
+               : "%s: step %.5f s, %.1f tokens/s, MFU %.4f of %.4g FLOP/s, peak %zu bytes\n",
+           b->model.preset, seconds, tokens, mfu, peak, memory.peak);
+    free(times);
+}
+
+static void measure_parts(struct bench *b)
+{
+    double parts[PARTS], products[PRODUCTS];
+    char backend[128];
+    store_init(engine_store(b->engine), &b->model, 1);
+    b->kernels->describe(backend, sizeof backend);
+    printf("GPT-2 124M, %zu x %zu tokens, %s, %s\n", b->batch, b->context,
+           b->device.type == KERNEL_BF16 ? "bf16" : "fp32", backend);
+    measure(b, b->steps, parts, products);
+    report(b, parts, products);
+}
+
+static _Noreturn void refuse(const char *why)
+{
+    fprintf(stderr, "bench_train: %s; see the first lines of tests/bench/bench_train.c\n", why);
+    exit(2);
+}
+
+static size_t number(void)
+{
     char *end;
     errno = 0;
-    unsigned long value = strtoul(argv[at], &end, 10);
-    if (errno || *end || value < 1 || value > 100000) {
-        fprintf(stderr, "%s: '%s' is not a whole number from 1 to 100000\n", argv[0], argv[at]);
-        exit(2);
-    }
+    unsigned long value = strtoul(optarg, &end, 10);
+    if (errno || *end || value < 1 || value > 100000)
+        refuse("a whole number from 1 to 100000 is wanted");
     return value;
+}
+
+static struct job_model model_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (strcmp(models[i].preset, name) == 0)
+            return models[i];
+    refuse("there is no such model");
+}
+
+/* Is one model to be measured, and not GPT-2 124M in parts? */
+static bool read_options(struct bench *b, int argc, char **argv)
+{
+    static const struct option table[] = {BENCH_DEVICE_OPTIONS,
+                                          {"model", required_argument, NULL, 'm'},
+                                          {"steps", required_argument, NULL, 's'},
+                                          {"batch", required_argument, NULL, 'b'},
+                                          {"tokens", required_argument, NULL, 't'},
+                                          {NULL, 0, NULL, 0}};
+    bool named = false;
+    for (int option; (option = getopt_long(argc, argv, "", table, NULL)) != -1;) {
+        if (option == 'm') {
+            b->model = model_named(optarg);
+            named = true;
+        } else if (option == 's')
+            b->steps = number();
+        else if (option == 'b')
+            b->batch = number();
+        else if (option == 't')
+            b->context = number();
+        else if (!bench_device_option(&b->device, option))
+            refuse("an option is wrong");
+    }
+    return named;
 }
 
 int main(int argc, char **argv)
 {
-    size_t steps = number(argc, argv, 1, 10);
-    struct bench b = {.batch = number(argc, argv, 2, 4), .context = number(argc, argv, 3, 64)};
-    bool bf16 = argc > 4 && strcmp(argv[4], "bf16") == 0;
+    struct bench b = {.model = models[0], .batch = 4, .context = 64, .steps = 10};
+    bool named = read_options(&b, argc, argv);
     struct job_spec spec = {
         .is_train = true, .tp = 1, .pp = 1, .cp = 1, .dp = 1, .ep = 1, .virtual_stages = 1};
     struct mesh mesh;
     struct mesh_sizes one = {1, 1, 1, 1, 1};
     struct err err = {""};
-    char backend[128];
-    double parts[PARTS], products[PRODUCTS];
-    spec.train.model = gpt2_124m;
-    spec.train.model.context = (int64_t)b.context;
+    b.model.context = (int64_t)b.context;
+    spec.train.model = b.model;
     spec.train.batch_global = spec.train.batch_micro = (int64_t)b.batch;
-    struct comm *comm = comm_open(NULL, &err);
-    b.kernels = kernels_cpu(bf16 ? KERNEL_BF16 : KERNEL_FP32, &err);
-    struct engine_request request = {.spec = &spec, .mesh = &mesh, .kernels = b.kernels};
-    if (comm && b.kernels && mesh_open(&mesh, comm, &one, false, &err) == 0)
+    bench_device_open(&b.device, "bench_train");
+    b.kernels = b.device.kernels;
+    struct comm *comm = comm_open(backend_comm(&b.device.backend), &err);
+    struct engine_request request = {
+        .spec = &spec, .mesh = &mesh, .kernels = b.kernels, .behind = b.device.gpu};
+    if (comm && mesh_open(&mesh, comm, &one, false, &err) == 0)
         b.engine = engine_new(&request, &err);
     if (!b.engine) {
         fprintf(stderr, "bench_train: %s\n", err.text);
         return 1;
     }
-    store_init(engine_store(b.engine), &spec.train.model, 1);
-    b.kernels->describe(backend, sizeof backend);
-    printf("GPT-2 124M, %zu x %zu tokens, %s, %s\n", b.batch, b.context, bf16 ? "bf16" : "fp32", backend);
-    measure(&b, steps, parts, products);
-    report(&b, parts, products);
+    if (named)
+        measure_model(&b);
+    else
+        measure_parts(&b);
     engine_free(b.engine);
     comm_close(comm);
+    backend_close(&b.device.backend);
     return 0;
 }

@@ -11,7 +11,7 @@ if /usr/bin/python3 -c 'import torch' 2>/dev/null; then have_torch=yes; fi
 # one TOKENS STEPS TORCH_STEPS
 one() {
   local out theirs core
-  out=$(OMP_NUM_THREADS=$threads "$bench" "$2" 4 "$1")
+  out=$(OMP_NUM_THREADS=$threads "$bench" --steps "$2" --tokens "$1")
   printf '%s\n' "$out"
   if [ $have_torch = no ]; then echo "PyTorch not measured: python3-torch is not installed"; return; fi
   # with the core type that belay-train chooses: the library's own choice may be ten times slower
