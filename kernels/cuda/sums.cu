@@ -41,15 +41,20 @@ template <bool ALIGNED> __global__ void squares_part(double *parts, const float 
 }
 
 /* *sum += parts (n); one block */
-static __global__ void add_parts(double *sum, const double *parts, unsigned n)
+static __global__ void add_parts(double *sum, const double *parts, size_t n)
 {
     SHARED(double, room, WARP);
     double mine = 0;
-    for (unsigned i = threadIdx.x; i < n; i += THREADS)
+    for (size_t i = threadIdx.x; i < n; i += THREADS)
         mine += parts[i];
     double all = block_sum(mine, room);
     if (threadIdx.x == 0)
         *sum += all;
+}
+
+extern "C" void cuda_add_parts(double *sum, const double *parts, size_t n)
+{
+    LAUNCH(add_parts, 1, THREADS, 0, device_stream(), sum, parts, n);
 }
 
 static void sum_of_squares(double *sum, const real *x, size_t count)
@@ -62,7 +67,7 @@ static void sum_of_squares(double *sum, const real *x, size_t count)
         LAUNCH((squares_part<true>), blocks, THREADS, 0, device_stream(), parts, x, count);
     else
         LAUNCH((squares_part<false>), blocks, THREADS, 0, device_stream(), parts, x, count);
-    LAUNCH(add_parts, 1, THREADS, 0, device_stream(), sum, parts, blocks);
+    cuda_add_parts(sum, parts, blocks);
 }
 
 /* parts (blocks): is there a NaN or Inf? */

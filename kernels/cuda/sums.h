@@ -21,6 +21,9 @@ enum cuda_sum {
 void cuda_sum_ranks(void *out, const void *own, const void *others, size_t stride, int rank, int size,
                     size_t count, enum cuda_sum type, cudaStream_t stream);
 
+/* Enqueues on the compute stream: *sum += parts (n), the second level of a sum; in an order that depends on n alone. */
+void cuda_add_parts(double *sum, const double *parts, size_t n);
+
 #ifdef __cplusplus
 }
 #endif
