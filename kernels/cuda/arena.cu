@@ -2,8 +2,9 @@
  *
  * cudaMalloc and cudaFree wait for the device and cost far more than a kernel's start, so a piece is kept until the end: what a step takes, the next one
  * finds again. Blocks of a piece lie beside each other; a freed one joins its free neighbours and waits in a bin by its size, from which the
- * smallest that is large enough is taken (best fit). Small blocks have pieces of their own, so that they do not keep large ones from
- * joining. Only when the device has nothing left are pieces that are free as a whole given back, to become one of another size. */
+ * smallest that is large enough is taken (best fit). Blocks of very different sizes have pieces of their own, so that a small one does not
+ * take the place of a large one, nor keep it from joining its neighbours. Only when the device has nothing left are free blocks of larger
+ * sizes cut, and after that pieces that are free as a whole given back, to become one of another size. */
 #include "kernels/cuda/device.h"
 
 #include <stdio.h>
@@ -29,10 +30,10 @@ struct block {
     struct block *next, **link;   /* of a bin or a chain of used blocks; what points here */
 };
 
-/* small, large: the unit of a block's size, the largest block, and the size of a piece */
+/* By the size of a block: its unit, the largest there, and the size of a piece, unless a block needs more. */
 static const struct {
     size_t unit, most, piece;
-} pools[] = {{256, MIB / 4, 4 * MIB}, {64 * 1024, SIZE_MAX, 32 * MIB}};
+} pools[] = {{256, MIB / 4, 4 * MIB}, {16 * 1024, 16 * MIB, 64 * MIB}, {512 * 1024, SIZE_MAX, 0}};
 #define POOLS      (sizeof pools / sizeof *pools)
 #define PIECE_UNIT (2 * MIB) /* of what the device gives */
 
@@ -142,8 +143,6 @@ static struct block *new_piece(int pool, size_t bytes)
     char *at = from_device(size);
     if (!at && size > least)
         at = from_device(size = least);
-    if (!at && give_pieces_back())
-        at = from_device(size);
     if (!at)
         return NULL;
     struct block *b = new_block(at, size, pool);
@@ -195,13 +194,25 @@ static void join(struct block *a, struct block *b)
     free(b);
 }
 
-static struct block *take_block(size_t bytes)
+static struct block *free_block(int pool, size_t bytes)
 {
-    int pool = bytes > pools[0].most;
-    bytes = round_up(bytes, pools[pool].unit);
     struct block *b = find(pool, bytes);
     if (!b)
         b = new_piece(pool, bytes);
+    for (size_t larger = (size_t)pool + 1; larger < POOLS && !b; larger++)
+        b = find((int)larger, bytes);
+    if (!b && give_pieces_back())
+        b = new_piece(pool, bytes);
+    return b;
+}
+
+static struct block *take_block(size_t bytes)
+{
+    int pool = 0;
+    while (bytes > pools[pool].most)
+        pool++;
+    bytes = round_up(bytes, pools[pool].unit);
+    struct block *b = free_block(pool, bytes);
     if (!b)
         return NULL;
     unlist(b);

@@ -151,12 +151,12 @@ static void neighbours_join(void **)
 {
     char *block[8];
     for (char *&b : block)
-        b = (char *)arena_take(4 * MIB);
+        b = (char *)arena_take(2 * MIB);
     char *first = block[0];
     size_t left = device_free();
     for (int i : {1, 3, 0, 2, 6, 4, 5, 7})
         arena_give(block[i]);
-    char *whole = (char *)arena_take(32 * MIB);
+    char *whole = (char *)arena_take(16 * MIB);
     assert_ptr_equal(whole, first);
     assert_int_equal(device_free(), left);
     arena_give(whole);
@@ -175,6 +175,26 @@ static void what_is_short_is_said(void **)
             _exit(4);
     });
     expect_said(e, 0, "rank 2: the GPU has no 0.039 GiB left: of its 0.06 GiB 0.03 GiB are free.*belay plan");
+}
+
+/* A small block does not go where a large one was, unless nothing else is left. */
+static void sizes_have_their_places(void **)
+{
+    char *large = (char *)arena_take(100 * MIB);
+    arena_give(large);
+    char *small = (char *)arena_take(3 * MIB);
+    assert_true(small < large || small >= large + 100 * MIB);
+    assert_ptr_equal(arena_take(100 * MIB), large);
+    arena_give(large);
+    arena_give(small);
+    ended e = in_a_process([] {
+        setenv("EMU_MEMORY", "67108864", 1);
+        void *all[2] = {arena_take(30 * MIB), arena_take(30 * MIB)}, *last = arena_take(4 * MIB);
+        arena_give(all[0]);
+        if (!last || !arena_take(5 * MIB) || !arena_take(20 * MIB))
+            _exit(3);
+    });
+    expect_said(e, 0, "^$");
 }
 
 static void scratch_is_kept_and_grows(void **)
@@ -287,6 +307,7 @@ int main(void)
                                        cmocka_unit_test(waiting_leaves_no_error),
                                        cmocka_unit_test(blocks_are_apart_and_used_again),
                                        cmocka_unit_test(neighbours_join),
+                                       cmocka_unit_test(sizes_have_their_places),
                                        cmocka_unit_test(scratch_is_kept_and_grows),
                                        cmocka_unit_test(pinned_memory_is_used_again),
                                        cmocka_unit_test(alloc_is_zero),
