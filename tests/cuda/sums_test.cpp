@@ -1,6 +1,7 @@
 /* The CUDA kernels that convert, add and sum arrays, against the CPU's in double or a plain loop. */
 #include "tests/cuda/check.h"
 
+#include "common/mix.h"
 #include "kernels/cuda/sums.h"
 
 static const size_t counts[] = {0, 1, 7, 8, 255, 2051, 10000};
@@ -102,13 +103,6 @@ static void what_is_not_finite_is_found(void **state)
     });
 }
 
-static uint64_t mixed(uint64_t x)
-{
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return x ^ x >> 31;
-}
-
 static void bytes_are_hashed(void **state)
 {
     (void)state;
@@ -124,7 +118,7 @@ static void bytes_are_hashed(void **state)
                 for (size_t i = 0; i * 8 < n; i++) {
                     uint64_t word = 0;
                     memcpy(&word, &x.x[skip + i * 8], n - i * 8 < 8 ? n - i * 8 : 8);
-                    want += mixed(word ^ mixed(i + 0x9E3779B97F4A7C15u));
+                    want += mix64(word ^ mix64(i + MIX_GOLDEN));
                 }
                 assert_int_equal(k->hash(x.device + skip, n), want);
             }
