@@ -20,6 +20,7 @@ BEGIN {
   may["kernels/cuda"] = "kernels kernels/cuda common"
   # the rooms of the runtime; the trainer and its subcommands, in the folder itself, use them all
   may["runtime/comm"] = "runtime/comm kernels common"
+  may["runtime/comm/nccl"] = "runtime/comm runtime/comm/nccl kernels kernels/cuda common"
   may["runtime/text"] = "runtime/text common"
   may["runtime/data"] = "runtime/data runtime/text schema common"
   may["runtime/model"] = "runtime/model runtime/comm kernels schema common"

@@ -172,6 +172,8 @@ void comm_close(struct comm *comm)
 {
     if (!comm)
         return;
+    if (comm->connected)
+        comm_barrier(comm->world); /* nobody still needs what the others give up now */
     while (comm->groups) {
         struct comm_group *g = comm->groups;
         comm->groups = g->next;
@@ -251,7 +253,7 @@ bool comm_done(struct comm_request *request)
 {
     if (!request)
         return true;
-    if (!rounds_finished(request))
+    if (!rounds_finished(request) || request->mark)
         rounds_progress(request->group->comm);
     return rounds_finished(request) &&
            (!request->mark || request->group->buffers.memory->reached(request->mark));

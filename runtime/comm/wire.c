@@ -19,7 +19,8 @@ struct comm_get {
     pmix_proc_t from;
     char key[PMIX_MAX_KEYLEN + 1];
     _Atomic int state;
-    double again; /* when to ask again */
+    double again;        /* when to ask again */
+    pmix_info_t info[2]; /* PMIx reads it until it answers */
     void *data;
     size_t bytes;
 };
@@ -63,14 +64,13 @@ static void answered(pmix_status_t status, pmix_value_t *value, void *arg)
 
 static void ask(struct comm_get *get)
 {
-    pmix_info_t info[2];
     int timeout = ASK_TIMEOUT_S;
     bool refresh = true; /* the rank has perhaps put more since somebody here asked for anything of its */
-    PMIX_INFO_LOAD(&info[0], PMIX_TIMEOUT, &timeout, PMIX_INT);
-    PMIX_INFO_LOAD(&info[1], PMIX_GET_REFRESH_CACHE, &refresh, PMIX_BOOL);
+    PMIX_INFO_LOAD(&get->info[0], PMIX_TIMEOUT, &timeout, PMIX_INT);
+    PMIX_INFO_LOAD(&get->info[1], PMIX_GET_REFRESH_CACHE, &refresh, PMIX_BOOL);
     atomic_store(&get->state, GET_ASKED);
     get->again = clock_monotonic_s() + ASK_AGAIN_S;
-    if (PMIx_Get_nb(&get->from, get->key, info, 2, answered, get) != PMIX_SUCCESS)
+    if (PMIx_Get_nb(&get->from, get->key, get->info, 2, answered, get) != PMIX_SUCCESS)
         atomic_store(&get->state, GET_FAILED);
 }
 
