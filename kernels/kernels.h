@@ -55,11 +55,20 @@ struct kernel_dropout {
         *rows; /* (N) id of each row: the global number of the sample times the context, plus the position */
 };
 
+/* Products in fp8 (Micikevicius et al., arXiv 2209.05433): x and weight are rounded to e4m3, dy to e5m2, each with one scale for the whole tensor,
+ * from the largest magnitude that it had in the last steps (NVIDIA Transformer Engine calls this delayed scaling); sums are taken in float as
+ * ever. What is known of a layer's tensors: for x, weight and dy in turn KERNEL_FP8_ROW reals of backend memory, the largest magnitude in this
+ * step so far and in each of the steps before, newest first; 0: not seen. */
+#define KERNEL_FP8_ROW   17
+#define KERNEL_FP8_STATE ((size_t)3 * KERNEL_FP8_ROW)
+
 /* A linear layer: y = x weight^T + bias. */
 struct kernel_linear {
     const act *weight; /* (out, in), as it is stored */
     const act *bias;   /* (out) or NULL */
     size_t in, out;
+    real *
+        fp8; /* (KERNEL_FP8_STATE) products in fp8 where the sizes allow it (multiples of 16); NULL: in act */
 };
 
 /* What is normalised, and where it goes. */
@@ -174,6 +183,9 @@ struct kernels {
     /* dweight (out,in) += dy^T x; dbias (out) += column sums of dy, when it is not NULL */
     void (*linear_weights)(real *dweight, real *dbias, const act *dy, const act *x,
                            const struct kernel_linear *l, size_t n);
+
+    /* A new step begins for `layers` layers whose states (layers, KERNEL_FP8_STATE) follow each other. NULL where there are no products in fp8. */
+    void (*fp8_step)(real *states, size_t layers);
 
     /* sum (N,C) = in + dropped (x + bias), and norm (or NULL) of it: how what a block gives joins the residual stream. bias and dropout may be
      * NULL; sum may be in or x. */

@@ -13,6 +13,7 @@
     X(convert)                                                                                               \
     X(dropout)                                                                                               \
     X(embedding)                                                                                             \
+    X(fp8)                                                                                                   \
     X(gemm)                                                                                                  \
     X(graph)                                                                                                 \
     X(linear)                                                                                                \

@@ -43,7 +43,7 @@ struct key {
     uint32_t in, out, epilogue, transposed; /* transposed: bit 0: a, bit 1: b */
     uint32_t added;                         /* 0: no c, 1: another than d, 2: d */
     uint32_t a, b, c, d, bias, aux;         /* alignments in bytes */
-    uint32_t unused;
+    uint32_t in_b;                          /* fp8: type of b */
 };
 
 struct plan {
@@ -87,6 +87,12 @@ static uint32_t alignment(const void *x)
     return !x ? ALIGNMENT_NONE : lowest > ALIGNMENT_MOST ? ALIGNMENT_MOST : (uint32_t)lowest;
 }
 
+/* fp8 comes in two types. */
+static cudaDataType_t type_of_b(const struct product *p)
+{
+    return p->b_scale ? p->in_b : p->in;
+}
+
 static struct key key_of(const struct product *p)
 {
     struct key k;
@@ -109,6 +115,7 @@ static struct key key_of(const struct product *p)
     k.d = alignment(p->d);
     k.bias = alignment(p->bias);
     k.aux = alignment(p->aux);
+    k.in_b = (uint32_t)type_of_b(p);
     return k;
 }
 
@@ -134,6 +141,10 @@ static void point(cublasLtMatmulDesc_t how, const struct product *p)
         describe(how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
     if (p->aux)
         describe(how, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &p->aux, sizeof p->aux);
+    if (p->a_scale) { /* its A is our b */
+        describe(how, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &p->b_scale, sizeof p->b_scale);
+        describe(how, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &p->a_scale, sizeof p->a_scale);
+    }
 }
 
 /* A row-major (rows, columns) matrix in cuBLASLt's words. */
@@ -163,7 +174,7 @@ static void set_up(struct plan *plan, const struct product *p)
         describe(plan->how, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_stride, sizeof aux_stride);
     point(plan->how, p); /* the heuristic looks at alignments */
     plan->a = operand(p->in, &p->a, p->m, p->k);
-    plan->b = operand(p->in, &p->b, p->k, p->n);
+    plan->b = operand(type_of_b(p), &p->b, p->k, p->n);
     plan->d = layout(p->out, p->m, p->n, p->stride);
 }
 
@@ -344,8 +355,8 @@ static void multiply(size_t m, size_t n, size_t k, const struct kernel_matrix *a
                      cudaDataType_t in, cudaDataType_t out)
 {
     struct product p = {
-        m,    n,    k, *a, *b, in, out, accumulate ? c : NULL, c, c_stride, CUBLASLT_EPILOGUE_DEFAULT,
-        NULL, NULL, 0};
+        m,    n,    k, *a, *b,   in,  out, accumulate ? c : NULL, c, c_stride, CUBLASLT_EPILOGUE_DEFAULT,
+        NULL, NULL, 0, in, NULL, NULL};
     product_plain(&p);
 }
 

@@ -19,6 +19,9 @@ struct product {
     const void *bias;            /* of _BIAS */
     void *aux;                   /* (m,n) what gelu is taken of */
     size_t aux_stride;
+    /* of products in fp8 */
+    cudaDataType_t in_b;            /* type of b */
+    const float *a_scale, *b_scale; /* on the device: what the numbers of a and b are multiplied by */
 };
 
 /* Enqueues it; false, with nothing done, when cuBLASLt has no way for these types, sizes and alignments. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/cuda/fill.h"
+#include "kernels/cuda/fp8.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/table.h"
 
@@ -58,6 +59,8 @@ template <enum kernel_type type>
 static void linear_forward(act *y, const act *onto, const act *x, const struct kernel_linear *l, size_t n)
 {
     struct product p = forward(type, y, onto, x, l, n);
+    if (l->fp8 && fp8_forward(y, onto, x, l, n))
+        return;
     if (l->bias && !empty(&p)) {
         p.epilogue = CUBLASLT_EPILOGUE_BIAS;
         p.bias = l->bias;
@@ -79,7 +82,7 @@ static void linear_gelu_forward(act *y, act *before, const act *x, const struct 
     p.bias = l->bias;
     p.aux = before;
     p.aux_stride = l->out;
-    if (l->out % AUX_STRIDE == 0 && !empty(&p) && product_enqueue(&p))
+    if (!l->fp8 && l->out % AUX_STRIDE == 0 && !empty(&p) && product_enqueue(&p))
         return;
     linear_forward<type>(before, NULL, x, l, n);
     kernels_cuda(type)->gelu_forward(y, before, n * l->out);
@@ -89,7 +92,8 @@ template <enum kernel_type type>
 static void linear_backward(act *dx, bool accumulate, const act *dy, const struct kernel_linear *l, size_t n)
 {
     struct product p = backward(type, dx, accumulate ? dx : NULL, dy, l, n);
-    product_plain(&p);
+    if (!l->fp8 || !fp8_backward(dx, accumulate, dy, l, n))
+        product_plain(&p);
 }
 
 template <enum kernel_type type>
@@ -100,7 +104,7 @@ static void linear_gelu_backward(act *dbefore, const act *dy, const act *before,
     p.epilogue = CUBLASLT_EPILOGUE_DGELU;
     p.aux = (void *)before; /* which is only read */
     p.aux_stride = l->in;
-    if (l->in % AUX_STRIDE == 0 && !empty(&p) && product_enqueue(&p))
+    if (!l->fp8 && l->in % AUX_STRIDE == 0 && !empty(&p) && product_enqueue(&p))
         return;
     linear_backward<type>(dbefore, false, dy, l, n);
     kernels_cuda(type)->gelu_backward(dbefore, dbefore, before, n * l->in);
@@ -112,7 +116,8 @@ static void linear_weights(real *dweight, real *dbias, const act *dy, const act 
                            const struct kernel_linear *l, size_t n)
 {
     struct kernel_matrix a = {dy, l->out, true}, b = {x, l->in, false};
-    kernels_cuda(type)->gemm_real(l->out, l->in, n, a, b, true, dweight, l->in);
+    if (!l->fp8 || !fp8_weights(dweight, dy, x, l, n))
+        kernels_cuda(type)->gemm_real(l->out, l->in, n, a, b, true, dweight, l->in);
     if (dbias)
         kernels_cuda(type)->bias_backward(dbias, dy, n, l->out);
 }

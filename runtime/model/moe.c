@@ -410,7 +410,8 @@ static void router_backward(const struct model *m, const struct layer *y)
     m->k->router_backward(t->dlogits, t->dweights, counts ? a->dprobabilities : NULL, a->probabilities,
                           a->weights, a->experts, a->lse, z, k > 1, m->n, e, k);
     m->k->act_from_real(t->dlogits_act, t->dlogits, m->n * e);
-    struct kernel_linear router = {model_weight(m, y->unit, "router.weight"), NULL, m->hidden, e};
+    struct kernel_linear router = {
+        .weight = model_weight(m, y->unit, "router.weight"), .in = m->hidden, .out = e};
     m->k->linear_backward(m->s.partial, true, t->dlogits_act, &router, m->n);
     m->k->linear_weights(model_gradient(m, y->unit, "router.weight"), NULL, t->dlogits_act,
                          stream_gather(m, y->a->norm2, m->s.full), &router, m->n);

@@ -22,8 +22,8 @@ struct layer {
         b.random(r, 1);
         x.random(r, 1);
         y.random(r, 1);
-        device = {on(weight), bias ? on(b) : NULL, in, out};
-        ref = {in_ref(weight), bias ? in_ref(b) : NULL, in, out};
+        device = {on(weight), bias ? on(b) : NULL, in, out, NULL};
+        ref = {in_ref(weight), bias ? in_ref(b) : NULL, in, out, NULL};
     }
     f32::act *on(array &a)
     {

@@ -120,7 +120,7 @@ enum { OUT = 7 };
 
 static struct kernel_linear layer_of(real *const *x)
 {
-    return (struct kernel_linear){acts(x[1]), acts(x[2]), C, OUT};
+    return (struct kernel_linear){acts(x[1]), acts(x[2]), C, OUT, NULL};
 }
 
 static double linear(real *const *x)

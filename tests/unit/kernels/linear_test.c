@@ -23,7 +23,7 @@ static struct data data_new(const struct kernels *k, struct shape s, bool bias)
                      .y = act_random(k, s.n * s.out, NAN),
                      .onto = act_random(k, s.n * s.out, 1),
                      .dy = act_random(k, s.n * s.out, 1)};
-    d.l = (struct kernel_linear){d.weight, bias ? d.bias : NULL, s.in, s.out};
+    d.l = (struct kernel_linear){d.weight, bias ? d.bias : NULL, s.in, s.out, NULL};
     return d;
 }
 
