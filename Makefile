@@ -319,7 +319,7 @@ unit: build-tests
 # ---- lint --------------------------------------------------------------------------------------------------------------
 C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] planner/*.[ch] sim/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
 	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] runtime/*/*.[ch] runtime/comm/nccl/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/sim/*.[ch] tests/mesh/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
-CXX_FILES := $(sort $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh kernels/cuda/*.h tests/cuda/* tests/emu/*.cpp tests/emu/include/*))
+CXX_FILES := $(sort $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh kernels/cuda/*.h tests/cuda/* tests/emu/*.cpp tests/emu/*.h tests/emu/include/*))
 TIDY := $(patsubst %.c,$(BUILD)/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
 lint: lint-format lint-banned lint-arrows $(TIDY) lint-cppcheck
 lint-format:

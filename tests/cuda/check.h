@@ -26,7 +26,7 @@ extern "C" {
 
 #include "tests/cuda/tables.h"
 
-/* Of the emulator (tests/emu/emu.cpp): "fwd", "rev" or "rand". */
+/* Of the emulator (tests/emu/order.h): "fwd", "rev" or "rand". */
 extern "C" void emu_schedule(const char *order, uint64_t seed);
 
 /* ---- random numbers, the same in every run ---- */

@@ -14,7 +14,7 @@ namespace emu
 /* Ends the process with a sentence (and the kernel's name and thread where one is running). */
 [[noreturn]] void die(const char *msg, const char *file, int line);
 
-/* ---- threads of a block (emu.cpp) ---- */
+/* ---- threads of a block (block.cpp, order.cpp) ---- */
 
 /* Waits until ready(of) says so; it is asked again after each changed(), and when no other thread can run. name: for the report of a deadlock. */
 void wait_until(bool (*ready)(void *), void *of, const char *name, const char *file, int line);

@@ -1,7 +1,7 @@
 /* emu_device: what kernels/cuda/device.cuh has from CUDA and PTX, on the host; docs/cuda.md, "The same sources on the host".
  *
- * Blocks run one after another; the threads of a block are fibers that switch only at barriers, warp operations and their end, in an order
- * chosen by EMU_SCHED=fwd|rev|rand (EMU_SEED=n). */
+ * Blocks run one after another. The threads of a block are fibers that switch only at barriers, warp operations and their end, in an order chosen by
+ * EMU_SCHED=fwd|rev|rand and EMU_SEED (tests/emu/order.h). What a word does is said in CUDA's programming guide or in device.cuh. */
 #ifndef BELAY_TESTS_EMU_DEVICE_H
 #define BELAY_TESTS_EMU_DEVICE_H
 
@@ -19,10 +19,14 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
+/* Where in the source a word was called: the last arguments of those that wait. */
 #define EMU_LOC const char *f_ = __builtin_FILE(), int l_ = __builtin_LINE()
+
+/* ---- the machine (tests/emu) ---- */
 
 namespace emu
 {
+/* The running thread, and its block. */
 struct Cur {
     uint3 tidx;
     int lane, warp;
@@ -31,21 +35,14 @@ struct Blk {
     uint3 bidx;
     dim3 bdim, gdim;
     size_t dyn_size;
-    unsigned char *dyn;
+    unsigned char *dyn; /* DYN_SHARED */
 };
 extern Cur *cur;
 extern Blk B;
-typedef unsigned char (*Bufs)[16];
-[[noreturn]] void die(const char *msg, const char *f = "", int l = 0);
-void barrier(const char *f, int l);
-int barrier_red(int p, int kind, const char *f, int l);
-uint32_t live_lanes();
-// deposit n bytes of v, wait for every live lane of mask; returns the 32 deposited values
-Bufs meet(uint32_t mask, const void *v, int n, const char *f, int l, const void *what,
-          void (*fn)(Bufs) = nullptr);
-void cp_async(void *dst, const void *src, int n, const char *f, int l);
-void cp_commit();
-void cp_wait(int keep);
+
+/* Ends the process with a sentence, the kernel's name, and the thread. */
+[[noreturn]] void die(const char *msg, const char *file = "", int line = 0);
+
 struct grid {
     const char *name;
     const void *key; /* the kernel's address */
@@ -60,132 +57,186 @@ void launch(const char *name, dim3 g, dim3 b, size_t dyn, cudaStream_t stream, v
     std::tuple<P...> args(std::forward<A>(a)...);
     launch_grid({name, (const void *)k, g, b, dyn}, stream, [k, args] { std::apply(k, args); });
 }
-template <class T> T shfl(uint32_t mask, T v, int src, const char *f, int l)
+
+/* The array of this key in the block's shared memory, made when its threads first ask. */
+void *shared(const void *key, size_t bytes);
+
+void barrier(const char *file, int line);
+/* A barrier that says how many of the threads (*all) have said yes. */
+int barrier_count(int yes, int *all, const char *file, int line);
+
+/* Where the lanes of a warp meet: what each has given, and what the last may have made of it. */
+struct meeting {
+    alignas(16) unsigned char lane[32][32];
+    alignas(16) unsigned char result[32 * 16];
+};
+/* Gives a value of at most 32 bytes and waits for all living lanes of mask; the last to come calls `last`. what: tells words apart. Valid until the
+ * calling lane waits again. */
+meeting &meet(uint32_t mask, const void *value, size_t bytes, const char *file, int line, const void *what,
+              void (*last)(meeting &) = nullptr);
+uint32_t live_lanes();
+void mma(float *d, const uint32_t *a, const uint32_t *b, const char *file, int line);
+
+void cp_async(void *to, const void *from, size_t bytes, const char *file, int line);
+void cp_commit();
+void cp_wait(int keep);
+
+template <class T> T shuffle(uint32_t mask, T value, int from, const char *file, int line)
 {
-    static_assert(sizeof(T) <= 16);
+    static_assert(sizeof(T) <= 32);
     static const char tag = 0;
-    uint32_t live = live_lanes();
-    Bufs b = meet(mask, &v, sizeof v, f, l, &tag);
-    if (!(mask & live & (1u << src)))
-        die("shuffle reads an inactive lane", f, l);
-    T r;
-    __builtin_memcpy(&r, b[src], sizeof r);
-    return r;
+    uint32_t living = live_lanes();
+    meeting &m = meet(mask, &value, sizeof value, file, line, &tag);
+    if (!(mask & living & (1u << from)))
+        die("shuffle reads an inactive lane", file, line);
+    T out;
+    memcpy(&out, m.lane[from], sizeof out);
+    return out;
 }
-inline uint32_t ballot(uint32_t mask, bool p, const char *f, int l)
+
+inline uint32_t ballot(uint32_t mask, bool yes, const char *file, int line)
 {
     static const char tag = 0;
-    unsigned char v = p;
-    uint32_t m = mask & live_lanes(), r = 0;
-    Bufs b = meet(mask, &v, 1, f, l, &tag);
+    uint32_t lanes = mask & live_lanes(), out = 0;
+    meeting &m = meet(mask, &yes, sizeof yes, file, line, &tag);
     for (int i = 0; i < 32; i++)
-        if (m >> i & 1)
-            r |= (uint32_t)b[i][0] << i;
-    return r;
+        if (lanes >> i & 1)
+            out |= (uint32_t)m.lane[i][0] << i;
+    return out;
+}
+
+/* Rows of 16 bytes of shared memory, whose addresses the lanes give; TURNED: as ldmatrix's .trans. The last lane reads for all, as one word does on a GPU. */
+template <bool TURNED> void load_matrices(meeting &m)
+{
+    const uint16_t *row[32];
+    for (int i = 0; i < 32; i++)
+        memcpy(&row[i], m.lane[i], sizeof row[i]);
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 4; i++)
+            for (int half = 0; half < 2; half++) {
+                int r = lane / 4, c = lane % 4 * 2 + half;
+                uint16_t x = TURNED ? row[i * 8 + c][r] : row[i * 8 + r][c];
+                memcpy(m.result + lane * 16 + i * 4 + half * 2, &x, sizeof x);
+            }
+}
+
+template <bool TURNED> void ldmatrix(uint32_t *out, const void *row, const char *file, int line)
+{
+    static const char tag = 0;
+    if ((uintptr_t)row % 16 != 0)
+        die("ldmatrix row not 16-byte aligned", file, line);
+    meeting &m = meet(~0u, &row, sizeof row, file, line, &tag, load_matrices<TURNED>);
+    memcpy(out, m.result + cur->lane * 16, 16);
 }
 } // namespace emu
+
+/* ---- launches and memory ---- */
+
+#define LAUNCH(k, grid, block, shared, stream, ...)                                                          \
+    (emu::launch(#k, (grid), (block), (shared), (stream), k, ##__VA_ARGS__), device_launched(#k))
+#define DYN_SHARED(T, name) T *name = (T *)emu::B.dyn
+#define SHARED(T, name, count)                                                                               \
+    static const char name##_key_ = 0;                                                                       \
+    T *name = (T *)emu::shared(&name##_key_, sizeof(T) * (count))
 
 #define threadIdx (emu::cur->tidx)
 #define blockIdx  (emu::B.bidx)
 #define blockDim  (emu::B.bdim)
 #define gridDim   (emu::B.gdim)
 #define warpSize  32
+
+/* ---- barriers ---- */
+
 inline void __syncthreads(EMU_LOC)
 {
     emu::barrier(f_, l_);
 }
-inline int __syncthreads_count(int p, EMU_LOC)
+inline int __syncthreads_count(int yes, EMU_LOC)
 {
-    return emu::barrier_red(p, 0, f_, l_);
+    int all;
+    return emu::barrier_count(yes, &all, f_, l_);
 }
-inline int __syncthreads_and(int p, EMU_LOC)
+inline int __syncthreads_and(int yes, EMU_LOC)
 {
-    return emu::barrier_red(p, 1, f_, l_);
+    int all, count = emu::barrier_count(yes, &all, f_, l_);
+    return count == all;
 }
-inline int __syncthreads_or(int p, EMU_LOC)
+inline int __syncthreads_or(int yes, EMU_LOC)
 {
-    return emu::barrier_red(p, 2, f_, l_);
+    int all;
+    return emu::barrier_count(yes, &all, f_, l_) > 0;
 }
-inline void __syncwarp(unsigned m = ~0u, EMU_LOC)
+inline void __syncwarp(unsigned mask = ~0u, EMU_LOC)
 {
     static const char tag = 0;
-    emu::meet(m, nullptr, 0, f_, l_, &tag);
+    emu::meet(mask, &tag, 0, f_, l_, &tag);
 }
-template <class T> T __shfl_sync(unsigned m, T v, int s, int w = 32, EMU_LOC)
+
+/* ---- between the lanes of a warp; width: lanes that belong together, a power of two ---- */
+
+template <class T> T __shfl_sync(unsigned mask, T x, int from, int width = 32, EMU_LOC)
 {
-    int L = emu::cur->lane;
-    return emu::shfl(m, v, (L & ~(w - 1)) | (s & (w - 1)), f_, l_);
+    int first = emu::cur->lane & ~(width - 1);
+    return emu::shuffle(mask, x, first | (from & (width - 1)), f_, l_);
 }
-template <class T> T __shfl_xor_sync(unsigned m, T v, int x, int w = 32, EMU_LOC)
+template <class T> T __shfl_xor_sync(unsigned mask, T x, int other, int width = 32, EMU_LOC)
 {
-    int L = emu::cur->lane, s = L ^ x;
-    return emu::shfl(m, v, s < (L & ~(w - 1)) + w ? s : L, f_, l_);
+    int lane = emu::cur->lane, from = lane ^ other, end = (lane & ~(width - 1)) + width;
+    return emu::shuffle(mask, x, from < end ? from : lane, f_, l_);
 }
-template <class T> T __shfl_down_sync(unsigned m, T v, int d, int w = 32, EMU_LOC)
+template <class T> T __shfl_down_sync(unsigned mask, T x, int d, int width = 32, EMU_LOC)
 {
-    int L = emu::cur->lane;
-    return emu::shfl(m, v, (L & (w - 1)) + d < w ? L + d : L, f_, l_);
+    int lane = emu::cur->lane;
+    return emu::shuffle(mask, x, (lane & (width - 1)) + d < width ? lane + d : lane, f_, l_);
 }
-template <class T> T __shfl_up_sync(unsigned m, T v, int d, int w = 32, EMU_LOC)
+template <class T> T __shfl_up_sync(unsigned mask, T x, int d, int width = 32, EMU_LOC)
 {
-    int L = emu::cur->lane;
-    return emu::shfl(m, v, (L & (w - 1)) >= d ? L - d : L, f_, l_);
+    int lane = emu::cur->lane;
+    return emu::shuffle(mask, x, (lane & (width - 1)) >= d ? lane - d : lane, f_, l_);
 }
-inline unsigned __ballot_sync(unsigned m, int p, EMU_LOC)
+inline unsigned __ballot_sync(unsigned mask, int yes, EMU_LOC)
 {
-    return emu::ballot(m, p, f_, l_);
+    return emu::ballot(mask, yes != 0, f_, l_);
 }
-inline int __any_sync(unsigned m, int p, EMU_LOC)
+inline int __any_sync(unsigned mask, int yes, EMU_LOC)
 {
-    return emu::ballot(m, p, f_, l_) != 0;
+    return emu::ballot(mask, yes != 0, f_, l_) != 0;
 }
-inline int __all_sync(unsigned m, int p, EMU_LOC)
+inline int __all_sync(unsigned mask, int yes, EMU_LOC)
 {
-    return emu::ballot(m, !p, f_, l_) == 0;
+    return emu::ballot(mask, yes == 0, f_, l_) == 0;
 }
-template <class T> T atomicAdd(T *p, T v)
+
+/* ---- atomics: threads never switch within one ---- */
+
+template <class T> T atomicAdd(T *p, T x)
 {
-    T o = __atomic_load_n(p, __ATOMIC_RELAXED);
-    __atomic_store_n(p, (T)(o + v), __ATOMIC_RELAXED);
-    return o;
+    T was = *p;
+    *p = was + x;
+    return was;
 }
-template <> inline float atomicAdd(float *p, float v)
+template <class T> T atomicMax(T *p, T x)
 {
-    uint32_t u = __atomic_load_n((uint32_t *)p, __ATOMIC_ACQUIRE);
-    float o;
-    memcpy(&o, &u, 4);
-    float s = o + v;
-    memcpy(&u, &s, 4);
-    __atomic_store_n((uint32_t *)p, u, __ATOMIC_RELEASE);
-    return o;
+    T was = *p;
+    *p = was > x ? was : x;
+    return was;
 }
-template <> inline double atomicAdd(double *p, double v)
+template <class T> T atomicExch(T *p, T x)
 {
-    uint64_t u = __atomic_load_n((uint64_t *)p, __ATOMIC_ACQUIRE);
-    double o;
-    memcpy(&o, &u, 8);
-    double s = o + v;
-    memcpy(&u, &s, 8);
-    __atomic_store_n((uint64_t *)p, u, __ATOMIC_RELEASE);
-    return o;
+    return std::exchange(*p, x);
 }
-template <class T> T atomicMax(T *p, T v)
+template <class T> T atomicCAS(T *p, T want, T x)
 {
-    T o = __atomic_load_n(p, __ATOMIC_ACQUIRE);
-    __atomic_store_n(p, o > v ? o : v, __ATOMIC_RELEASE);
-    return o;
-}
-template <class T> T atomicExch(T *p, T v)
-{
-    return __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL);
-}
-template <class T> T atomicCAS(T *p, T c, T v)
-{
-    __atomic_compare_exchange_n(p, &c, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-    return c;
+    T was = *p;
+    if (was == want)
+        *p = x;
+    return was;
 }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
+
+/* ---- numbers ---- */
+
 template <class T> T __ldg(const T *p)
 {
     return *p;
@@ -197,6 +248,10 @@ inline float __expf(float x)
 inline float __logf(float x)
 {
     return logf(x);
+}
+inline float exp2_fast(float x)
+{
+    return exp2f(x);
 }
 inline float rsqrtf(float x)
 {
@@ -237,7 +292,8 @@ inline int __clz(int x)
 using std::max;
 using std::min;
 
-/* ---- cp.async: the copy happens late (at the wait) or early (at issue), as the schedule chooses ---- */
+/* ---- copies to shared memory, and products of a warp ---- */
+
 inline void cp_async16(void *dst, const void *src, bool valid = true, EMU_LOC)
 {
     emu::cp_async(dst, valid ? src : nullptr, 16, f_, l_);
@@ -250,77 +306,17 @@ template <int N> void cp_async_wait()
 {
     emu::cp_wait(N);
 }
-/* ---- mma.sync and ldmatrix, with the fragment layouts of the PTX manual ---- */
-inline void ldmatrix_x4(uint32_t *r, const void *row, EMU_LOC)
+inline void ldmatrix_x4(uint32_t *out, const void *row, EMU_LOC)
 {
-    if ((uintptr_t)row & 15)
-        emu::die("ldmatrix row not 16-byte aligned", f_, l_);
-    static const char tag = 0;
-    emu::Bufs b = emu::meet(~0u, &row, 8, f_, l_, &tag);
-    int L = emu::cur->lane;
-    for (int j = 0; j < 4; j++) {
-        const char *p;
-        __builtin_memcpy(&p, b[j * 8 + L / 4], 8);
-        r[j] = *(const uint32_t *)(p + L % 4 * 4);
-    }
-    __syncwarp(~0u, f_, l_);
+    emu::ldmatrix<false>(out, row, f_, l_);
+}
+inline void ldmatrix_x4_trans(uint32_t *out, const void *row, EMU_LOC)
+{
+    emu::ldmatrix<true>(out, row, f_, l_);
 }
 inline void mma_bf16(float *d, const uint32_t *a, const uint32_t *b, EMU_LOC)
 {
-    static const char ta = 0, tb = 0;
-    int L = emu::cur->lane, g = L / 4, t = L % 4;
-    float acc[4] = {0, 0, 0, 0};
-    auto get = [](const unsigned char *s, int w, int h) {
-        __nv_bfloat16 x;
-        __builtin_memcpy(&x, s + w * 4 + h * 2, 2);
-        return __bfloat162float(x);
-    };
-    float A[2][16], Bv[2][16]; // rows g, g+8 of A; columns 2t, 2t+1 of B
-    emu::Bufs m = emu::meet(~0u, a, 16, f_, l_, &ta);
-    for (int k = 0; k < 16; k++)
-        for (int h = 0; h < 2; h++)
-            A[h][k] = get(m[g * 4 + k % 8 / 2], k / 8 * 2 + h, k & 1);
-    m = emu::meet(~0u, b, 8, f_, l_, &tb);
-    for (int k = 0; k < 16; k++)
-        for (int h = 0; h < 2; h++)
-            Bv[h][k] = get(m[(2 * t + h) * 4 + k % 8 / 2], k / 8, k & 1);
-    for (int i = 0; i < 4; i++) {
-        for (int k = 0; k < 16; k++)
-            acc[i] += A[i / 2][k] * Bv[i & 1][k];
-        d[i] += acc[i];
-    }
+    emu::mma(d, a, b, f_, l_);
 }
-
-inline void ldmatrix_x4_trans(uint32_t *r, const void *row, EMU_LOC)
-{
-    if ((uintptr_t)row & 15)
-        emu::die("ldmatrix row not 16-byte aligned", f_, l_);
-    static const char tag = 0;
-    emu::Bufs b = emu::meet(~0u, &row, 8, f_, l_, &tag);
-    int L = emu::cur->lane;
-    for (int j = 0; j < 4; j++)
-        for (int h = 0; h < 2; h++) {
-            const char *p;
-            __builtin_memcpy(&p, b[j * 8 + L % 4 * 2 + h], 8);
-            __builtin_memcpy((char *)&r[j] + h * 2, p + L / 4 * 2, 2);
-        }
-    __syncwarp(~0u, f_, l_);
-}
-inline float exp2_fast(float x)
-{
-    return exp2f(x);
-}
-
-/* Shared memory of the running block, in the order in which its threads first ask: poisoned, with room between that no one may touch. */
-namespace emu
-{
-void *shared(const void *key, size_t bytes);
-}
-#define DYN_SHARED(T, name) T *name = (T *)emu::B.dyn
-#define SHARED(T, name, count)                                                                               \
-    static const char name##_key_ = 0;                                                                       \
-    T *name = (T *)emu::shared(&name##_key_, sizeof(T) * (count))
-#define LAUNCH(k, grid, block, shared, stream, ...)                                                          \
-    (emu::launch(#k, (grid), (block), (shared), (stream), k, ##__VA_ARGS__), device_launched(#k))
 
 #endif
