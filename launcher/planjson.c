@@ -62,7 +62,7 @@ static json_t *mesh_json(const struct plan_request *r, const struct plan *p)
     jsonx_set_str(o, "schedule", schedules[s->pipeline]);
     set_int(o, "virtual_stages", s->virtual_stages);
     jsonx_set_str(o, "recompute", recomputes[s->train.recompute]);
-    jsonx_set_str(o, "precision", s->train.precision == PRECISION_BF16 ? "bf16" : "fp32");
+    jsonx_set_str(o, "precision", job_precision_name(s->train.precision));
     set_int(o, "global", s->train.batch_global);
     set_int(o, "micro", s->train.batch_micro);
     jsonx_set_real(o, "micro_batches", p->micro_batches);

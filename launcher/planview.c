@@ -273,7 +273,7 @@ static void show_cost(const struct plan_request *r, const struct plan *p)
            format_count(p->tokens_per_s / (double)r->spec->ranks, b));
     printf("    MFU          %s (attention in full: %s), HFU %s of %s FLOP/s\n", format_percent(p->mfu, a),
            format_percent(p->mfu_full, b), format_percent(p->hfu, c),
-           r->spec->train.precision == PRECISION_BF16 ? "dense bf16" : "fp32");
+           r->spec->train.precision == PRECISION_FP32 ? "fp32" : "dense bf16");
     printf("    time         %s for %s in %s step%s\n", days(p->days, a), tokens(p->tokens, b),
            format_count(ceil(p->steps), c), p->steps > 1 ? "s" : "");
     if (r->mfu > 0)

@@ -16,7 +16,7 @@ struct widths {
 
 static struct widths widths_of(enum job_precision precision)
 {
-    bool half = precision == PRECISION_BF16;
+    bool half = precision != PRECISION_FP32;
     return half ? (struct widths){2, 2, 12} : (struct widths){4, 4, 8};
 }
 

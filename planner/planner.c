@@ -126,7 +126,7 @@ static void plan_memory(const struct plan_request *r, struct plan *p)
 static void plan_inference(const struct plan_request *r, struct plan *p)
 {
     const struct job_model *m = &r->spec->train.model;
-    double width = r->spec->train.precision == PRECISION_BF16 ? 2 : 4;
+    double width = r->spec->train.precision != PRECISION_FP32 ? 2 : 4;
     double each = r->device->memory - p->memory.reserve;
     double room = each * (double)(r->spec->tp * r->spec->pp) - width * (double)p->params.total;
     p->kv_cache = memory_kv_cache(m, m->context, width);
@@ -160,7 +160,7 @@ static void plan_step(const struct plan_request *r, struct plan *p)
     const struct job_train *t = &r->spec->train;
     struct fabric f = fabric_of(r);
     double peak =
-        (t->precision == PRECISION_BF16 ? r->device->bf16 : r->device->fp32) * (double)r->spec->ranks;
+        (t->precision != PRECISION_FP32 ? r->device->bf16 : r->device->fp32) * (double)r->spec->ranks;
     steptime_of(r->spec, &f, r->level, &p->step);
     p->micro_batches = (double)t->batch_global / (double)(t->batch_micro * r->spec->dp);
     p->step_tokens = (double)(t->batch_global * t->model.context);

@@ -29,7 +29,7 @@ static struct work work_of(const struct job_spec *spec, const struct fabric *fab
                            const enum job_domain *level)
 {
     const struct job_train *t = &spec->train;
-    bool half = t->precision == PRECISION_BF16;
+    bool half = t->precision != PRECISION_FP32;
     double micro = (double)t->batch_global / (double)(t->batch_micro * spec->dp);
     return (struct work){
         .spec = spec,

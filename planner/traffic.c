@@ -42,7 +42,7 @@ static double kv_bytes(const struct job_spec *spec, double width)
 static struct step step_of(const struct job_spec *spec)
 {
     const struct job_train *t = &spec->train;
-    double width = t->precision == PRECISION_BF16 ? 2 : 4;
+    double width = t->precision != PRECISION_FP32 ? 2 : 4;
     double tokens = (double)(t->batch_micro * t->model.context) / (double)spec->cp;
     return (struct step){
         .tp = (double)spec->tp,

@@ -162,6 +162,13 @@ static int check_model(const struct run *run, int64_t step, const struct manifes
     return EXIT_NO_RETRY;
 }
 
+/* The scales of fp8 are each rank's own: another mesh, or a checkpoint in bf16, has none for it. Then they start anew. */
+static void load_fp8(struct run *run, const char *folder)
+{
+    if (!stored_load_fp8(run->engine, run->rank, run->size, folder) && run->rank == 0)
+        log_warn("%s has no magnitudes of fp8 for this mesh: they are looked for anew", folder);
+}
+
 /* All numbers of the checkpoint of `step`, on every rank its own. */
 static int load_numbers(struct run *run, int64_t step)
 {
@@ -170,9 +177,11 @@ static int load_numbers(struct run *run, int64_t step)
     enum checkpoint_result rc = checkpoint_load(folder, run->arrays, run->n_arrays, &err);
     int code = rc == CHECKPOINT_OK ? 0 : rc == CHECKPOINT_OTHER_MODEL ? EXIT_NO_RETRY : EXIT_ERROR;
     code = run_agree(run, code, &err);
-    free(folder);
-    if (code == 0)
+    if (code == 0) {
         store_spread(engine_store(run->engine));
+        load_fp8(run, folder);
+    }
+    free(folder);
     return code;
 }
 

@@ -32,7 +32,7 @@ struct run {
     struct claim *claim;                     /* rank 0 only */
     struct metrics *metrics;                 /* rank 0 only */
     struct checkpoint_array *arrays, *share; /* all that this rank owns; what it writes of it */
-    size_t n_arrays;
+    size_t n_arrays, n_share;
     struct manifest_state state; /* where the run stands: what a checkpoint would say now */
     int64_t saved;               /* step of the newest checkpoint that this run wrote or started from */
     int64_t verified; /* rank 0: step of the newest checkpoint that was read back in full, 0 = none */

@@ -83,12 +83,12 @@ static int write_shards(struct run *run, const char *folder, struct shards *out)
     struct err err = {""};
     struct manifest_file mine = {.bytes = 0};
     int code = 0;
-    if (checkpoint_write_shard(folder, run->rank, run->share, run->n_arrays, &mine, &err) != 0) {
+    if (checkpoint_write_shard(folder, run->rank, run->share, run->n_share, &mine, &err) != 0) {
         err_prefix(&err, "step %" PRId64 " cannot be saved", run->state.step);
         code = EXIT_ERROR;
     }
     out->bytes = (uint64_t)comm_sum_double(comm_world(run->comm), (double)mine.bytes);
-    struct checkpoint_record record = checkpoint_describe(run->share, run->n_arrays, &mine);
+    struct checkpoint_record record = checkpoint_describe(run->share, run->n_share, &mine);
     share_records(run, &record, out);
     free(record.bytes);
     return run_agree(run, code, &err);

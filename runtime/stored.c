@@ -43,8 +43,9 @@ static struct checkpoint_array *arrays_of(struct store *store, const struct layo
     size_t n = layout->n_tensors;
     *count = n_parts * n;
     struct checkpoint_array *arrays =
-        mem_zero(*count + 1, sizeof *arrays + PIECES_MAX * sizeof *arrays->pieces);
-    struct checkpoint_piece *pieces = (struct checkpoint_piece *)(void *)(arrays + *count);
+        mem_zero(*count + 1, sizeof *arrays + PIECES_MAX * sizeof *arrays->pieces); /* one to be added */
+    struct checkpoint_piece *pieces = (struct checkpoint_piece *)(void *)(arrays + *count + 1);
+    arrays[*count].pieces = pieces + *count * PIECES_MAX;
     for (size_t p = 0; p < n_parts; p++)
         for (size_t t = 0; t < n; t++) {
             struct checkpoint_array *a = &arrays[p * n + t];
@@ -61,6 +62,38 @@ struct checkpoint_array *stored_arrays(struct store *store, const struct layout 
                                        size_t *count)
 {
     return arrays_of(store, layout, PARTS, written, count);
+}
+
+/* This rank's row of all ranks' (size, count). */
+static bool describe_fp8(struct engine *engine, int rank, int size, struct checkpoint_array *a)
+{
+    size_t count, row = (size_t)rank;
+    real *data = engine_fp8(engine, &count);
+    if (!data)
+        return false;
+    (void)snprintf(a->name, sizeof a->name, "fp8.largest");
+    a->dims = 2;
+    a->shape[0] = (size_t)size;
+    a->shape[1] = count;
+    a->n_pieces = 1;
+    a->pieces[0] = (struct checkpoint_piece){{row, 0}, {row + 1, count}, data, count};
+    a->memory = memory_of(engine_store(engine));
+    return true;
+}
+
+void stored_add_fp8(struct engine *engine, int rank, int size, struct checkpoint_array *arrays, size_t *count)
+{
+    *count += describe_fp8(engine, rank, size, &arrays[*count]);
+}
+
+bool stored_load_fp8(struct engine *engine, int rank, int size, const char *folder)
+{
+    struct checkpoint_piece piece;
+    struct checkpoint_array a = {.pieces = &piece};
+    if (!describe_fp8(engine, rank, size, &a) || checkpoint_load(folder, &a, 1, NULL) == CHECKPOINT_OK)
+        return true;
+    store_kernels(engine_store(engine))->zero(piece.data, a.shape[1] * sizeof *piece.data);
+    return false;
 }
 
 struct checkpoint_array *stored_parameters(struct store *store, const struct layout *layout, size_t *count)

@@ -75,7 +75,7 @@ static int open_parts(struct run *run, struct err *err)
     if (fault_parse(getenv("BELAY_FAULT"), &run->fault, err) != 0)
         return EXIT_ERROR;
     run->kernels =
-        backend_kernels(run->backend, t->precision == PRECISION_BF16 ? KERNEL_BF16 : KERNEL_FP32, err);
+        backend_kernels(run->backend, t->precision == PRECISION_FP32 ? KERNEL_FP32 : KERNEL_BF16, err);
     run->data = run->kernels ? data_open(t, err) : NULL;
     if (!run->data)
         return EXIT_ERROR;
@@ -86,7 +86,8 @@ static int open_parts(struct run *run, struct err *err)
         return EXIT_ERROR;
     run->guard = guard_new(t);
     run->arrays = stored_arrays(engine_store(run->engine), engine_layout(run->engine), false, &run->n_arrays);
-    run->share = stored_arrays(engine_store(run->engine), engine_layout(run->engine), true, &run->n_arrays);
+    run->share = stored_arrays(engine_store(run->engine), engine_layout(run->engine), true, &run->n_share);
+    stored_add_fp8(run->engine, run->rank, run->size, run->share, &run->n_share);
     run->state.data_tokens = data_tokens(run->data);
     run->state.data_fingerprint = data_fingerprint(run->data);
     run->state.model.tokenizer_fingerprint = data_tokenizer(run->data);

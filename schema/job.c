@@ -219,6 +219,13 @@ const char *job_arch_name(enum job_arch arch)
     return arch == ARCH_LLAMA ? "llama" : "gpt2";
 }
 
+const char *job_precision_name(enum job_precision precision)
+{
+    static const char *const names[] = {
+        [PRECISION_FP32] = "fp32", [PRECISION_BF16] = "bf16", [PRECISION_FP8] = "fp8"};
+    return names[precision];
+}
+
 /* Weights of one feed-forward block: gpt2 has two matrices with biases, llama three without (SwiGLU). */
 static int64_t ffn_parameters(const struct job_model *m)
 {

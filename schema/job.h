@@ -18,7 +18,7 @@
 
 enum job_arch { ARCH_GPT2, ARCH_LLAMA };
 enum job_schedule { LR_COSINE, LR_LINEAR, LR_CONSTANT, LR_WSD, LR_INVERSE_SQRT };
-enum job_precision { PRECISION_FP32, PRECISION_BF16 };
+enum job_precision { PRECISION_FP32, PRECISION_BF16, PRECISION_FP8 };
 enum job_recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 enum job_device { DEVICE_AUTO, DEVICE_CPU, DEVICE_GPU };
 enum job_domain { DOMAIN_NODE, DOMAIN_NVLINK, DOMAIN_RACK, DOMAIN_POD, DOMAIN_CLUSTER, DOMAIN_COUNT };
@@ -156,6 +156,8 @@ int64_t job_stage_layers(const struct job_spec *spec, int64_t piece);
 int64_t job_model_parameters(const struct job_model *m);
 
 const char *job_arch_name(enum job_arch arch);
+/* "fp32", "bf16", "fp8" */
+const char *job_precision_name(enum job_precision precision);
 /* The name of preset i from 0; NULL after the last. */
 const char *job_preset_name(size_t i);
 /* As a job file has it: "nvlink". In a sentence: "an NVLink domain". */

@@ -125,8 +125,17 @@ static void check_zero_bubble(struct job_reader *r)
                  "schedule: 1f1b");
 }
 
+static void check_precision(struct job_reader *r)
+{
+    if (r->spec->train.precision == PRECISION_FP8 && r->spec->device == DEVICE_CPU &&
+        SOUND(r, "train.precision", "resources.device"))
+        COMPLAIN(r, "train.precision",
+                 "fp8 needs a GPU, and resources.device is cpu; use precision: bf16 or device: gpu");
+}
+
 void job_check_runtime(struct job_reader *r)
 {
+    check_precision(r);
     check_tensor(r);
     check_experts_even(r);
     check_context(r);

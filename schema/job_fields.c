@@ -21,7 +21,8 @@ static const char *const guards[] = {[JOB_GUARD_OFF] = "off",
                                      [JOB_GUARD_STOP] = "stop",
                                      [JOB_GUARD_SKIP] = "skip",
                                      [JOB_GUARD_ROLLBACK] = "rollback"};
-static const char *const precisions[] = {[PRECISION_FP32] = "fp32", [PRECISION_BF16] = "bf16"};
+static const char *const precisions[] = {
+    [PRECISION_FP32] = "fp32", [PRECISION_BF16] = "bf16", [PRECISION_FP8] = "fp8"};
 static const char *const recomputes[] = {
     [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
 static const char *const devices[] = {[DEVICE_AUTO] = "auto", [DEVICE_CPU] = "cpu", [DEVICE_GPU] = "gpu"};

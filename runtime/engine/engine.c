@@ -49,6 +49,7 @@ static int make_model(struct engine *e, struct err *err)
                               .context = e->context,
                               .sequence = spec->sequence,
                               .recompute = spec->train.recompute,
+                              .fp8 = spec->train.precision == PRECISION_FP8,
                               .split_weights = e->schedule == PIPELINE_ZERO_BUBBLE,
                               .fixed_weights = spec->zero < 3, /* what the store lends moves */
                               .fixed_gradients = spec->zero < 2,
@@ -144,6 +145,11 @@ const struct layout *engine_layout(const struct engine *engine)
 size_t engine_activation_bytes(const struct engine *engine)
 {
     return model_activation_bytes(engine->model);
+}
+
+real *engine_fp8(const struct engine *engine, size_t *count)
+{
+    return model_fp8(engine->model, count);
 }
 
 double engine_bubble(const struct engine *engine)
@@ -286,6 +292,7 @@ void engine_gradients(struct engine *engine, int64_t step, struct engine_result 
                               .train = true};
     stages_begin(e);
     store_begin(e->store, e->micro_batches);
+    model_begin(e->model);
     double start = clock_monotonic_s();
     for (size_t i = 0; i < e->n_passes; i++)
         run_pass(e, i, &all, &busy_s);

@@ -27,6 +27,8 @@ void engine_free(struct engine *engine);
 
 struct store *engine_store(struct engine *engine);
 const struct layout *engine_layout(const struct engine *engine);
+/* model_fp8 */
+real *engine_fp8(const struct engine *engine, size_t *count);
 /* Bytes of activations. */
 size_t engine_activation_bytes(const struct engine *engine);
 

@@ -7,7 +7,8 @@ static struct kernel_linear qkv_of(const struct model *m, const struct layer *y)
                                       model_weight(m, y->unit, "attn.q.weight"), /* keys and values follow */
                                   .bias = model_bias(m, y->unit, "attn.q.bias"),
                                   .in = m->hidden,
-                                  .out = m->qkv};
+                                  .out = m->qkv,
+                                  .fp8 = model_fp8_of(m, y, LINEAR_QKV)};
 }
 
 static struct kernel_linear out_of(const struct model *m, const struct layer *y)
@@ -15,7 +16,8 @@ static struct kernel_linear out_of(const struct model *m, const struct layer *y)
     return (struct kernel_linear){.weight = model_weight(m, y->unit, "attn.out.weight"),
                                   .bias = model_bias(m, y->unit, "attn.out.bias"),
                                   .in = m->queries,
-                                  .out = m->hidden};
+                                  .out = m->hidden,
+                                  .fp8 = model_fp8_of(m, y, LINEAR_OUT)};
 }
 
 /* Queries and keys follow each other, so that they are turned as one row of heads. */

@@ -7,7 +7,8 @@ static struct kernel_linear up_of(const struct model *m, const struct layer *y)
         .weight = model_weight(m, y->unit, model_gpt2(m) ? "ffn.up.weight" : "ffn.gate.weight"),
         .bias = model_bias(m, y->unit, "ffn.up.bias"),
         .in = m->hidden,
-        .out = m->wide}; /* Llama's up follows its gate */
+        .out = m->wide, /* Llama's up follows its gate */
+        .fp8 = model_fp8_of(m, y, LINEAR_UP)};
 }
 
 static struct kernel_linear down_of(const struct model *m, const struct layer *y)
@@ -15,7 +16,8 @@ static struct kernel_linear down_of(const struct model *m, const struct layer *y
     return (struct kernel_linear){.weight = model_weight(m, y->unit, "ffn.down.weight"),
                                   .bias = model_bias(m, y->unit, "ffn.down.bias"),
                                   .in = m->ffn,
-                                  .out = m->hidden};
+                                  .out = m->hidden,
+                                  .fp8 = model_fp8_of(m, y, LINEAR_DOWN)};
 }
 
 /* wide, active (N,F) of x (N,C) */

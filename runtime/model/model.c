@@ -29,6 +29,23 @@ act *model_input(const struct model *model, int slot, size_t chunk)
     return model->slots[slot].layers[0].in;
 }
 
+void model_begin(const struct model *model)
+{
+    if (model->fp8)
+        model->k->fp8_step(model->fp8, (size_t)model->config.layers * LINEARS);
+}
+
+real *model_fp8(const struct model *model, size_t *count)
+{
+    *count = model->fp8 ? (size_t)model->config.layers * LINEARS * KERNEL_FP8_STATE : 0;
+    return model->fp8;
+}
+
+real *model_fp8_of(const struct model *m, const struct layer *y, enum linear which)
+{
+    return m->fp8 && y->b->train ? m->fp8 + (y->l * LINEARS + (size_t)which) * KERNEL_FP8_STATE : NULL;
+}
+
 /* ---- passes ---- */
 
 static struct layer layer_at(const struct model *m, const struct model_batch *b, size_t i)

@@ -59,6 +59,7 @@ struct model_request {
     /* Do the numbers of a unit lie in the same places from step to step: its weights, and its gradients, too? Then layers may be repeated
      * (kernels.h, repeat). */
     bool fixed_weights, fixed_gradients;
+    bool fp8; /* the products of the layers' dense matrices, in training (kernels.h) */
     bool
         inference; /* forward passes only: nothing is kept for a backward pass, and there is no room for gradients */
     size_t
@@ -68,6 +69,11 @@ struct model_request {
 /* NULL with a sentence when the sizes do not fit together or memory is short. */
 struct model *model_new(const struct model_request *request, struct err *err);
 void model_free(struct model *model);
+
+/* Before the first pass of a training step. */
+void model_begin(const struct model *model);
+/* What is known of the operands of products in fp8: *count reals of backend memory, as many on all ranks; NULL and 0 without fp8. */
+real *model_fp8(const struct model *model, size_t *count);
 
 /* Elements (of act) of what passes from stage to stage: R * C. */
 size_t model_boundary(const struct model *model);

@@ -99,6 +99,10 @@ static int check(const struct model_request *r, struct err *err)
         return err_set(
             err, "model: passes for weight gradients of their own need the activations, which recomputation "
                  "does not keep; use recompute: none, or another schedule");
+    if (r->fp8 && !r->kernels->fp8_step)
+        return err_set(
+            err, "model: precision fp8 needs a GPU of compute capability 8.9 or newer (Ada, Hopper); use "
+                 "precision: bf16");
     return check_heads(c, err) != 0 || check_cuts(r, err) != 0 ? -1 : 0;
 }
 
@@ -292,6 +296,8 @@ static void allocate(struct model *m)
     for (int i = 0; i < m->r.slots; i++)
         alloc_slot(m, &m->slots[i]);
     alloc_scratch(m);
+    if (m->r.fp8)
+        m->fp8 = model_alloc_real(m, (size_t)m->config.layers * LINEARS * KERNEL_FP8_STATE);
     m->positions = model_alloc(m, m->n * sizeof *m->positions);
     if (!model_gpt2(m)) {
         m->cosine = model_alloc_real(m, m->r.context * (m->size / 2));

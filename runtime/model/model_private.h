@@ -80,6 +80,7 @@ struct model {
     struct slot *slots;
     struct scratch s;
     struct moe_scratch *moe;
+    real *fp8;                /* (layers of the whole model, LINEARS, KERNEL_FP8_STATE), or NULL */
     struct cache *cache;      /* NULL: a pass is of whole sequences */
     struct layer_acts shared; /* what is computed again */
     struct layer_grads grads; /* when not split */
@@ -188,6 +189,11 @@ void projection_join(const struct model *m, const struct layer *y, const act *bi
 /* The gradient (R,C) of what the block added, from d of the stream behind it: d itself, or in `kept` when it was dropped or must last. */
 const act *projection_gradient(const struct model *m, const struct layer *y, enum place place, const act *d,
                                act *kept);
+
+/* The matrices of a dense layer. */
+enum linear { LINEAR_QKV, LINEAR_OUT, LINEAR_UP, LINEAR_DOWN, LINEARS };
+/* What is known for products of this one in fp8; NULL where they are in act. Evaluation leaves it alone. */
+real *model_fp8_of(const struct model *m, const struct layer *y, enum linear which);
 
 /* ---- the ends ---- */
 /* Rows of logits computed at a time. */

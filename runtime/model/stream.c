@@ -57,7 +57,8 @@ void projection_forward(const struct model *m, const struct layer *y, const stru
             norm_forward(m, norm, out, m->rows);
         return;
     }
-    struct kernel_linear bare = {.weight = l->weight, .in = l->in, .out = l->out};
+    struct kernel_linear bare = *l;
+    bare.bias = NULL;
     m->k->linear_forward(m->s.partial, NULL, x, &bare, m->n);
     projection_join(m, y, l->bias, place, m->s.partial, in, out, norm);
 }

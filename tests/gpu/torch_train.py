@@ -19,7 +19,7 @@ from torch_models import SIZES, Transformer, hf_save  # noqa: E402
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
-SEED, LR, MIN_LR, WARMUP, DECAY, CLIP = 1, 1e-3, 1e-4, 10, 0.1, 1.0
+SEED, LR, MIN_LR, DECAY, CLIP = 1, 1e-3, 1e-4, 0.1, 1.0
 
 
 def mix64(x):
@@ -57,10 +57,15 @@ def write_text(path, vocab, count):
     return tokens
 
 
+def warmup(steps):
+    return min(10, steps // 2)
+
+
 def rate(step, steps):
-    if step <= WARMUP:
-        return LR * step / WARMUP
-    return MIN_LR + (LR - MIN_LR) * 0.5 * (1 + math.cos(math.pi * (step - WARMUP) / (steps - WARMUP)))
+    first = warmup(steps)
+    if step <= first:
+        return LR * step / first
+    return MIN_LR + (LR - MIN_LR) * 0.5 * (1 + math.cos(math.pi * (step - first) / (steps - first)))
 
 
 def write_job(folder, name, a):
@@ -74,7 +79,7 @@ train:
   data: {{path: tokens.bin}}
   steps: {a.steps}
   batch: {{global: {a.batch}, micro: {a.batch}}}
-  optimizer: {{lr: {LR}, min_lr: {MIN_LR}, warmup: {WARMUP}, schedule: cosine, weight_decay: {DECAY}, betas: [0.9, 0.95], clip: {CLIP}}}
+  optimizer: {{lr: {LR}, min_lr: {MIN_LR}, warmup: {warmup(a.steps)}, schedule: cosine, weight_decay: {DECAY}, betas: [0.9, 0.95], clip: {CLIP}}}
   precision: {"fp32" if a.fp32 else "bf16"}
   seed: {SEED}
 resources: {{device: {"gpu" if a.device == "cuda" else a.belay_device}}}

@@ -31,6 +31,7 @@ static void good_files_are_accepted(void **state)
         DATA("path: a.bin, tokenizer: tokenizers/gpt2"),
         TRAIN "  precision: bf16\n  recompute: full\n",
         TRAIN "resources: {device: gpu}\n",
+        TRAIN "  precision: fp8\nresources: {device: gpu}\n",
         TRAIN "parallel: {tp: 2, pp: 2, cp: 2, dp: 2, zero: 1, schedule: zero-bubble}\n",
         TRAIN "parallel: {pp: 2, stages: [1, 1]}\n",
         MODEL("preset: mixtral-tiny") "parallel: {tp: 2, dp: 4, ep: 4, zero: 3}\n",

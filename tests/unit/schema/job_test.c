@@ -359,6 +359,8 @@ static const struct {
      "f.yaml:7:36: parallel.schedule: interleaved needs micro-batches in multiples of pp = 2, and global / "
      "(micro x dp) = "
      "8 / (1 x 8) = 1; change train.batch or use schedule: 1f1b"},
+    {TRAIN "  precision: fp8\nresources: {device: cpu}\n",
+     "f.yaml:7:14: train.precision: fp8 needs a GPU, and resources.device is cpu"},
     {TRAIN "  recompute: selective\nparallel: {schedule: zero-bubble}\n",
      "f.yaml:7:14: train.recompute: cannot be with schedule zero-bubble"},
 };
