@@ -75,12 +75,32 @@ static inline void columns_sum(float *out, bool accumulate, const T *x, size_t r
         LAUNCH((columns_part<1, T>), grid, THREADS, 0, device_stream(), out, accumulate, x, rows, n, c);
 }
 
+/* out (c) += the sums of the columns of parts (n,c). A block has 32 columns and up to 32 threads for each, one of which takes every so-many-th part:
+ * there may be few columns and many parts. */
+template <class R> __global__ void columns_parts_added(R *out, const R *parts, size_t n, size_t c)
+{
+    SHARED(R, room, WARP * WARP);
+    size_t column = (size_t)blockIdx.x * WARP + threadIdx.x;
+    R sum = 0;
+    for (size_t part = threadIdx.y; part < n && column < c; part += blockDim.y)
+        sum += parts[part * c + column];
+    room[threadIdx.y * WARP + threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y > 0 || column >= c)
+        return;
+    for (unsigned y = 1; y < blockDim.y; y++)
+        sum += room[y * WARP + threadIdx.x];
+    out[column] += sum;
+}
+
 /* out (c) += the sums of the columns of parts (n,c), n below 4096 or so: the second level of a sum whose first level another kernel has
  * done. The order of additions depends on n alone. */
 static inline void columns_add_parts(float *out, const float *parts, size_t n, size_t c)
 {
+    dim3 block(WARP, n < WARP ? (unsigned)n : WARP);
     if (n > 0 && c > 0)
-        columns_sum(out, true, parts, n, n, c);
+        LAUNCH((columns_parts_added<float>), (unsigned)((c + WARP - 1) / WARP), block, 0, device_stream(),
+               out, parts, n, c);
 }
 
 /* out (c) += the sums of the columns of x (n,c), by way of SCRATCH_SUMS. */

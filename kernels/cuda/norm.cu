@@ -5,6 +5,7 @@
  * the parts in their order. How rows are cut depends on n and c alone. Rows that are too long or not aligned are read once for each sum. */
 #include "kernels/cuda/norm.cuh"
 
+#include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/fill.h"
 
 /* ---- forward ---- */
@@ -193,7 +194,8 @@ __device__ __forceinline__ void give_part(float *part, const float (&sum)[SLOTS]
 #define BACK_SLOTS   4
 #define BACK_CENTRED 3 /* for LayerNorm, which has twice the sums */
 
-/* One block: `rows` rows from blockIdx.x * rows on. parts (gridDim.x, c or, when CENTRED, 2c): of dweight, then dbias */
+/* One block: `rows` rows from blockIdx.x * rows on. parts (gridDim.x, c): of dweight; when CENTRED as many of dbias
+ * behind them */
 template <class T, int SLOTS, bool CENTRED>
 __global__ void __launch_bounds__(BACK_MOST)
     norm_gradient(gradient_of<T> a, float *parts, size_t rows, size_t n, unsigned c)
@@ -213,28 +215,10 @@ __global__ void __launch_bounds__(BACK_MOST)
         gradient_store(a.dx + row * c, r, a.weight, CENTRED ? along[0] / (float)c : 0, along[1] / (float)c,
                        pieces);
     }
-    float *part = parts + blockIdx.x * (size_t)(CENTRED ? 2 : 1) * c;
+    float *part = parts + blockIdx.x * (size_t)c;
     give_part(part, down.weight, room_of_part, pieces);
     if (CENTRED)
-        give_part(part + c, down.bias, room_of_part, pieces);
-}
-
-/* dweight, dbias (c) += the sums of `count` parts; dbias NULL: a part has no second half. A block has 32 columns and up to 32 threads for each of
- * them, one of which takes every so-many-th part. */
-__global__ void norm_add_parts(float *dweight, float *dbias, const float *parts, size_t count, size_t c)
-{
-    SHARED(float, room, WARP *WARP);
-    size_t width = dbias ? 2 * c : c, j = (size_t)blockIdx.x * WARP + threadIdx.x;
-    float sum = 0;
-    for (size_t p = threadIdx.y; p < count && j < width; p += blockDim.y)
-        sum += parts[p * width + j];
-    room[threadIdx.y * WARP + threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y > 0 || j >= width)
-        return;
-    for (unsigned y = 1; y < blockDim.y; y++)
-        sum += room[y * WARP + threadIdx.x];
-    (j < c ? dweight + j : dbias + (j - c))[0] += sum;
+        give_part(part + gridDim.x * (size_t)c, down.bias, room_of_part, pieces);
 }
 
 /* Any row: its team reads it twice. */
@@ -265,7 +249,7 @@ __global__ void norm_long_columns(gradient_of<T> a, float *parts, size_t rows, s
 {
     size_t j = (size_t)blockIdx.x * blockDim.x + threadIdx.x, first = blockIdx.y * rows;
     size_t end = n - first < rows ? n : first + rows;
-    float weight_sum = 0, bias_sum = 0, *part = parts + blockIdx.y * (a.mean ? 2 : 1) * c;
+    float weight_sum = 0, bias_sum = 0, *part = parts + blockIdx.y * c;
     if (j >= c)
         return;
     for (size_t row = first; row < end; row++) {
@@ -275,7 +259,7 @@ __global__ void norm_long_columns(gradient_of<T> a, float *parts, size_t rows, s
     }
     part[j] = weight_sum;
     if (a.mean)
-        part[c + j] = bias_sum;
+        part[gridDim.y * c + j] = bias_sum;
 }
 
 /* ---- backward, on the host ---- */
@@ -296,11 +280,12 @@ static float *parts_take(struct cut cut, size_t width)
     return (float *)arena_scratch(SCRATCH_SUMS, cut.parts * width * sizeof(float));
 }
 
+/* dweight, dbias (or NULL) += what a kernel has left in parts */
 static void add_parts(float *dweight, float *dbias, const float *parts, size_t count, size_t c)
 {
-    unsigned columns = (unsigned)(((dbias ? 2 * c : c) + WARP - 1) / WARP);
-    dim3 block(WARP, count < WARP ? (unsigned)count : WARP);
-    LAUNCH(norm_add_parts, columns, block, 0, device_stream(), dweight, dbias, parts, count, c);
+    columns_add_parts(dweight, parts, count, c);
+    if (dbias)
+        columns_add_parts(dbias, parts + count * c, count, c);
 }
 
 template <class T, int SLOTS, bool CENTRED>
