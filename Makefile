@@ -202,6 +202,13 @@ $(BUILD)/lib/libbelay_cuda.so: $(CUDA_OBJ) $(CUDA_EXPORTS)
 	@echo "  LD $@"
 	@$(CXX) $(CUDA_LINK) $(LDFLAGS) $(CUDA_OBJ) -L$(CUDA_ROOT)/lib64 -Wl,-rpath,$(CUDA_ROOT)/lib64 -lcudart_static -lcublasLt -lnccl -ldl -lrt -o $@
 
+# docs/cuda-registers.md: what each kernel takes, so that a change of it is seen in review; make lint compares where nvcc is.
+CUDA_PTXAS := $(patsubst %.cu,$(BUILD)/cuda/%.ptxas,$(CUDA_SRC))
+cuda-registers: $(CUDA_LIB)
+	@bash tools/cuda-registers.sh $(NVCC) $(CUDA_PTXAS) >$(BUILD)/cuda/registers.md; rc=$$?; cp $(BUILD)/cuda/registers.md docs/cuda-registers.md; exit $$rc
+lint-cuda-registers: $(CUDA_LIB)
+	@bash tools/cuda-registers.sh --check docs/cuda-registers.md $(NVCC) $(CUDA_PTXAS)
+
 # The same sources are compiled for the host by the emulator of tests/emu: plainly into a backend that belay-train loads, and with sanitizers into the
 # programs of tests/cuda.
 EMU_FLAGS := -std=c++17 -O2 -g -fno-strict-aliasing -ftrivial-auto-var-init=pattern -fPIC -pthread -Wall -Wextra -Werror -Wno-unknown-pragmas -Itests/emu/include -I. -D_GNU_SOURCE
@@ -321,7 +328,7 @@ C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] planner/*.[ch] sim/*.[c
 	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] runtime/*/*.[ch] runtime/comm/nccl/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/sim/*.[ch] tests/mesh/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
 CXX_FILES := $(sort $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh kernels/cuda/*.h tests/cuda/* tests/emu/*.cpp tests/emu/*.h tests/emu/include/*))
 TIDY := $(patsubst %.c,$(BUILD)/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
-lint: lint-format lint-banned lint-arrows $(TIDY) lint-cppcheck
+lint: lint-format lint-banned lint-arrows $(TIDY) lint-cppcheck $(if $(CUDA_LIB),lint-cuda-registers)
 lint-format:
 	@clang-format --dry-run -Werror $(C_FILES) $(CXX_FILES)
 lint-banned:
@@ -424,5 +431,5 @@ help:
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: cuda sim-check sim-check-planted all check check-run check-interop unit build-tests bench-train bench-turn bench-placement bench-kernels lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
+.PHONY: cuda cuda-registers lint-cuda-registers sim-check sim-check-planted all check check-run check-interop unit build-tests bench-train bench-turn bench-placement bench-kernels lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:
