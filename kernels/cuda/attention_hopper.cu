@@ -11,18 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/attention_place.cuh"
-#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/attention_hopper.cuh"
 
-#define GROUP_ROWS 64                    /* queries of a warpgroup */
-#define GROUPS     2                     /* warpgroups that compute */
-#define ROWS       (GROUPS * GROUP_ROWS) /* queries of a piece of work */
-#define KEYS       128                   /* of a tile */
-#define STAGES     2                     /* tiles of keys, and of values, that there is room for */
-#define BLOCK      ((1 + GROUPS) * WARPGROUP)
-/* Registers of a thread that loads, and of one that computes: 128 * 24 + 256 * 240 are those of BLOCK threads with 168, which the kernel begins with. */
-#define LOADER_REGISTERS  24
-#define COMPUTE_REGISTERS 240
+#define KEYS   128 /* of a tile */
+#define STAGES 2   /* tiles of keys, and of values, that there is room for */
 /* Keys and values that are read again and again at a time, so that they stay in the L2 cache: bytes. */
 #define L2_SHARE (16 << 20)
 
@@ -45,52 +37,22 @@ __device__ static struct piece piece_at(const struct attention &a, const struct 
     return p;
 }
 
-/* A place in shared memory that is filled and emptied in turns; count says how often that has been done. */
-struct signals {
-    uint64_t full, empty;
-};
-
-/* Shared memory: rows of SIZE elements are cut into tiles of SWIZZLE_ROW bytes. */
 template <int SIZE> struct layout {
-    static const int parts = SIZE * 2 / SWIZZLE_ROW;
-    unsigned char q[parts][ROWS * SWIZZLE_ROW];
-    unsigned char k[STAGES][parts][KEYS * SWIZZLE_ROW];
-    unsigned char v[STAGES][parts][KEYS * SWIZZLE_ROW];
+    unsigned char q[PARTS(SIZE)][TILE(ROWS)];
+    unsigned char k[STAGES][PARTS(SIZE)][TILE(KEYS)];
+    unsigned char v[STAGES][PARTS(SIZE)][TILE(KEYS)];
     struct signals q_signals, k_signals[STAGES], v_signals[STAGES];
 };
 
-__device__ static void signals_init(struct signals *s)
-{
-    mbarrier_init(&s->full, 1);
-    mbarrier_init(&s->empty, GROUPS * WARPGROUP / WARP);
-}
-/* The place has been filled n times before: may it be filled again? is it filled again? */
-__device__ __forceinline__ void wait_empty(struct signals *s, int n)
-{
-    mbarrier_wait(&s->empty, ~n & 1);
-}
-__device__ __forceinline__ void wait_full(struct signals *s, int n)
-{
-    mbarrier_wait(&s->full, n & 1);
-    __syncwarp(); /* wgmma wants whole warps */
-}
-/* This warp's products have read it. */
-__device__ __forceinline__ void give_empty(struct signals *s)
-{
-    if (threadIdx.x % WARP == 0)
-        mbarrier_arrive(&s->empty);
-}
-
 /* ---- loading ---- */
 
-/* The rows from `row` on of a head: (sequences, tokens, heads, SIZE), a tile of all its parts */
 template <int SIZE, int BYTES>
-__device__ static void load_tile(unsigned char (*to)[BYTES], const tensor_map *from, struct signals *s, int b,
-                                 int row, int head)
+__device__ static void fill_place(unsigned char (*to)[BYTES], const tensor_map *from, struct signals *s,
+                                  int n, int b, int row, int head)
 {
-    mbarrier_expect(&s->full, layout<SIZE>::parts * BYTES);
-    for (int i = 0; i < layout<SIZE>::parts; i++)
-        tma_load(to[i], from, i * SWIZZLE_ROW / 2, head, row, b, &s->full);
+    wait_empty(s, n);
+    mbarrier_expect(&s->full, PARTS(SIZE) * BYTES);
+    load_tile<SIZE>(to, from, &s->full, b, row, head);
 }
 
 template <int SIZE>
@@ -103,14 +65,11 @@ __device__ static void load_all(const struct attention &a, const struct pieces &
         int kv_head = p.head / (a.heads / a.kv_heads);
         if (p.tiles == 0)
             continue;
-        wait_empty(&room->q_signals, queries++);
-        load_tile<SIZE>(room->q, q, &room->q_signals, p.b, p.row, p.head);
+        fill_place<SIZE>(room->q, q, &room->q_signals, queries++, p.b, p.row, p.head);
         for (int t = p.tiles - 1; t >= 0; t--, keys++) {
-            int stage = keys % STAGES;
-            wait_empty(&room->k_signals[stage], keys / STAGES);
-            load_tile<SIZE>(room->k[stage], k, &room->k_signals[stage], p.b, t * KEYS, kv_head);
-            wait_empty(&room->v_signals[stage], keys / STAGES);
-            load_tile<SIZE>(room->v[stage], v, &room->v_signals[stage], p.b, t * KEYS, kv_head);
+            int stage = keys % STAGES, round = keys / STAGES;
+            fill_place<SIZE>(room->k[stage], k, &room->k_signals[stage], round, p.b, t * KEYS, kv_head);
+            fill_place<SIZE>(room->v[stage], v, &room->v_signals[stage], round, p.b, t * KEYS, kv_head);
         }
     }
 }
@@ -124,33 +83,6 @@ template <int SIZE> struct rows {
     uint32_t p[KEYS / 16][4]; /* probabilities as operands */
     float most[2], sum[2];    /* of each row: the largest score; this thread's part of the sum */
 };
-
-/* Issues score (64,KEYS) = q k^T. */
-template <int SIZE>
-__device__ __forceinline__ void issue_scores(float (&score)[KEYS / 2], const struct layout<SIZE> *room,
-                                             int stage)
-{
-    int row = (threadIdx.x / WARPGROUP - 1) * GROUP_ROWS;
-#pragma unroll
-    for (int i = 0; i < SIZE / 16; i++) {
-        uint32_t q = shared_address(&room->q[i / 4][row * SWIZZLE_ROW]) + i % 4 * 32,
-                 k = shared_address(room->k[stage][i / 4]) + i % 4 * 32;
-        wgmma<false>(score, wgmma_rows(q), wgmma_rows(k), i > 0);
-    }
-    wgmma_commit();
-}
-
-/* Issues out (64,SIZE) += p v. */
-template <int SIZE>
-__device__ __forceinline__ void issue_weighing(float (&out)[SIZE / 2], const uint32_t (&p)[KEYS / 16][4],
-                                               const struct layout<SIZE> *room, int stage)
-{
-    uint32_t v = shared_address(room->v[stage][0]);
-#pragma unroll
-    for (int i = 0; i < KEYS / 16; i++)
-        wgmma<true>(out, p[i], wgmma_columns(v + i * 2 * SWIZZLE_UNIT, KEYS * SWIZZLE_ROW), true);
-    wgmma_commit();
-}
 
 /* Scores of what the rows do not see become -Inf. row: this thread's first; key: the tile's first */
 __device__ __forceinline__ void hide(float (&score)[KEYS / 2], const struct attention &a, int row, int key)
@@ -193,16 +125,9 @@ __device__ __forceinline__ void soften(struct rows<SIZE> *x, const struct attent
     int warp_row = row - threadIdx.x % WARP / 4;
     if (key + KEYS > attention_sees(a, warp_row))
         hide(x->score, a, row, key);
+#pragma unroll
     for (int r = 0; r < 2; r++)
         factor[r] = soften_row(x->score, r, a.scale * LOG2_E, &x->most[r], &x->sum[r]);
-}
-
-/* The accumulators of 16 columns are, rounded, the operand for a product over those 16. */
-__device__ __forceinline__ void to_operands(uint32_t (&p)[KEYS / 16][4], const float (&score)[KEYS / 2])
-{
-#pragma unroll
-    for (int i = 0; i < KEYS / 4; i++)
-        p[i / 4][i % 4] = pack_bf16(score[2 * i], score[2 * i + 1]);
 }
 
 template <int SIZE> __device__ __forceinline__ void rescale(float (&out)[SIZE / 2], const float (&factor)[2])
@@ -210,6 +135,19 @@ template <int SIZE> __device__ __forceinline__ void rescale(float (&out)[SIZE / 
 #pragma unroll
     for (int i = 0; i < SIZE / 2; i++)
         out[i] *= factor[i / 2 % 2];
+}
+
+/* Issues the scores of the tile of keys in `stage`, and the weighing of its values. */
+template <int SIZE>
+__device__ __forceinline__ void issue_keys(struct rows<SIZE> *x, const struct layout<SIZE> *room, int stage)
+{
+    issue_scores<SIZE>(x->score, shared_address(&room->q[0][TILE(GROUP_ROWS) * my_group()]), TILE(ROWS),
+                       shared_address(room->k[stage][0]), TILE(KEYS));
+}
+template <int SIZE>
+__device__ __forceinline__ void issue_values(struct rows<SIZE> *x, const struct layout<SIZE> *room, int stage)
+{
+    issue_weighing(x->out, x->p, shared_address(room->v[stage][0]), TILE(KEYS));
 }
 
 /* The two warpgroups that compute issue in turns: `group` waits for its turn, and gives the other one its turn. */
@@ -232,7 +170,7 @@ __device__ __forceinline__ void first_tile(struct rows<SIZE> *x, const struct at
     wait_full(k, count / STAGES);
     settle(x->score);
     wgmma_fence();
-    issue_scores<SIZE>(x->score, room, count % STAGES);
+    issue_keys<SIZE>(x, room, count % STAGES);
     wgmma_wait<0>();
     settle(x->score);
     give_empty(k);
@@ -246,7 +184,7 @@ __device__ __forceinline__ void next_tile(struct rows<SIZE> *x, const struct att
                                           struct layout<SIZE> *room, int row, int key, int count)
 {
     float factor[2];
-    int group = threadIdx.x / WARPGROUP - 1, next = count + 1;
+    int group = my_group(), next = count + 1;
     struct signals *k = &room->k_signals[next % STAGES], *v = &room->v_signals[count % STAGES];
     wait_full(k, next / STAGES);
     turn_wait(group);
@@ -254,10 +192,10 @@ __device__ __forceinline__ void next_tile(struct rows<SIZE> *x, const struct att
     settle(x->out);
     settle(x->p);
     wgmma_fence();
-    issue_scores<SIZE>(x->score, room, next % STAGES);
+    issue_keys<SIZE>(x, room, next % STAGES);
     wait_full(v, count / STAGES);
     wgmma_fence();
-    issue_weighing<SIZE>(x->out, x->p, room, count % STAGES);
+    issue_values<SIZE>(x, room, count % STAGES);
     turn_give(group);
     wgmma_wait<1>();
     settle(x->score);
@@ -279,31 +217,13 @@ __device__ __forceinline__ void last_tile(struct rows<SIZE> *x, struct layout<SI
     settle(x->out);
     settle(x->p);
     wgmma_fence();
-    issue_weighing<SIZE>(x->out, x->p, room, count % STAGES);
+    issue_values<SIZE>(x, room, count % STAGES);
     wgmma_wait<0>();
     settle(x->out);
     give_empty(v);
 }
 
 /* ---- endings ---- */
-
-/* What lane t of four has of four columns of words becomes what column t has in the four lanes, lowest first. */
-__device__ __forceinline__ void turn_words(uint32_t (&x)[4])
-{
-    int t = threadIdx.x % 4;
-#pragma unroll
-    for (int bit = 1; bit < 4; bit *= 2) {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            if (!(i & bit)) {
-                uint32_t other = __shfl_xor_sync(ALL_LANES, t & bit ? x[i] : x[i | bit], bit);
-                if (t & bit)
-                    x[i] = other;
-                else
-                    x[i | bit] = other;
-            }
-    }
-}
 
 /* How a row ends: out = out before * before + sums * fresh, and its lse. */
 struct ending {
@@ -321,50 +241,12 @@ __device__ __forceinline__ struct ending end_row(float scale, float most, float 
     return {old / all, e.fresh * mine / all, top + logf(all)};
 }
 
-/* Row r of the thread's rows, rounded, to out (SIZE) if it is `there`: four lanes write 64 bytes that lie together. */
-template <int SIZE>
-__device__ __forceinline__ void write_row(bf16 *out, const float (&x)[SIZE / 2], int r, float factor,
-                                          bool there)
-{
-#pragma unroll
-    for (int i = 0; i < SIZE / 32; i++) {
-        struct pack<uint32_t> words;
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const float *pair = &x[(4 * i + j) * 4 + 2 * r];
-            words.x[j] = pack_bf16(pair[0] * factor, pair[1] * factor);
-        }
-        turn_words(words.x);
-        if (there)
-            *(struct pack<uint32_t> *)(out + i * 32 + threadIdx.x % 4 * 8) = words;
-    }
-}
-
-struct alignas(8) pair {
-    float x[2];
-};
-
-/* Row r into the sums of a block. */
-template <int SIZE>
-__device__ __forceinline__ void merge_row(float *out, const float (&x)[SIZE / 2], int r, struct ending e,
-                                          bool first)
-{
-#pragma unroll
-    for (int i = 0; i < SIZE / 8; i++) {
-        struct pair *to = (struct pair *)(out + i * 8 + threadIdx.x % 4 * 2), old = {{0, 0}};
-        if (!first)
-            old = *to;
-        for (int j = 0; j < 2; j++)
-            old.x[j] = old.x[j] * e.before + x[i * 4 + 2 * r + j] * e.fresh;
-        *to = old;
-    }
-}
-
 /* row: this thread's first */
 template <int SIZE>
-__device__ static void finish(const struct rows<SIZE> *x, const struct attention &a, const struct piece &p,
-                              int row)
+__device__ __forceinline__ void finish(const struct rows<SIZE> *x, const struct attention &a,
+                                       const struct piece &p, int row)
 {
+#pragma unroll
     for (int r = 0; r < 2; r++, row += 8) {
         float sum = x->sum[r];
         sum += __shfl_xor_sync(ALL_LANES, sum, 1);
@@ -374,9 +256,9 @@ __device__ static void finish(const struct rows<SIZE> *x, const struct attention
         size_t out = out_at(a, p.b, p.head, row);
         struct ending e = end_row(a.scale, x->most[r], sum, there && !a.first ? *lse : -INFINITY);
         if (a.out)
-            write_row<SIZE>((bf16 *)a.out + out, x->out, r, e.fresh, there);
+            write_row((bf16 *)a.out + out, x->out, r, e.fresh, there);
         else if (there)
-            merge_row<SIZE>(a.out_sum + out, x->out, r, e, a.first);
+            merge_row(a.out_sum + out, x->out, r, e.before, e.fresh);
         __syncwarp(); /* all have read lse */
         if (there && threadIdx.x % 4 == 0)
             *lse = e.lse;
@@ -384,21 +266,19 @@ __device__ static void finish(const struct rows<SIZE> *x, const struct attention
 }
 
 template <int SIZE>
-__device__ static void compute_all(const struct attention &a, const struct pieces &all,
-                                   struct layout<SIZE> *room)
+__device__ __forceinline__ void compute_all(const struct attention &a, const struct pieces &all,
+                                            struct layout<SIZE> *room)
 {
-    int group = threadIdx.x / WARPGROUP - 1,
-        row = threadIdx.x % WARPGROUP / WARP * 16 + threadIdx.x % WARP / 4;
+    int group = my_group();
     int queries = 0, keys = 0; /* tiles used so far */
     struct rows<SIZE> x;
     if (group == 1)
         turn_give(group);
     for (int n = blockIdx.x; n < all.count; n += gridDim.x) {
         struct piece p = piece_at(a, all, n);
-        int first = p.row + group * GROUP_ROWS + row;
+        int first = p.row + my_row();
+        set_zero(x.out);
 #pragma unroll
-        for (int i = 0; i < SIZE / 2; i++)
-            x.out[i] = 0;
         for (int r = 0; r < 2; r++)
             x.most[r] = -INFINITY, x.sum[r] = 0;
         if (p.tiles > 0) {
@@ -453,8 +333,13 @@ static bool wanted(void)
     return known;
 }
 
-/* (sequences, tokens, heads, size) for tiles of `rows` tokens of one head. Strides in elements. Where there is one sequence only its stride may be
- * anything. */
+bool attention_hopper_takes(const struct attention *a)
+{
+    return wanted() && hopper_multiprocessors() > 0 && a->half && (a->size == 64 || a->size == 128) &&
+           a->threshold == 0 && a->queries > 0 && a->keys > 0;
+}
+
+/* Strides in elements. Where there is one sequence only its stride may be anything. */
 static bool map_heads(tensor_map *map, const act *x, const struct attention *a, int tokens, int heads,
                       size_t stride, size_t batch_stride, int rows)
 {
@@ -464,12 +349,17 @@ static bool map_heads(tensor_map *map, const act *x, const struct attention *a, 
     uint32_t box[4] = {SWIZZLE_ROW / 2, 1, (uint32_t)rows, 1};
     return tensor_map_make(map, x, size, strides, box);
 }
-
-static bool aligned_out(const struct attention *a)
+bool attention_map_queries(tensor_map *map, const act *x, const struct attention *a, int rows)
 {
-    if (a->out)
-        return aligned16(elements<bf16>(a->out), a->out_stride) && a->out_batch % 8 == 0;
-    return aligned16(a->out_sum, a->out_stride) && a->out_batch % 4 == 0;
+    return map_heads(map, x, a, a->queries, a->heads, a->q_stride, a->q_batch, rows);
+}
+bool attention_map_keys(tensor_map *map, const act *x, const struct attention *a, int rows)
+{
+    return map_heads(map, x, a, a->keys, a->kv_heads, a->kv_stride, a->kv_batch, rows);
+}
+bool attention_map_outs(tensor_map *map, const act *x, const struct attention *a, int rows)
+{
+    return map_heads(map, x, a, a->queries, a->heads, a->out_stride, a->out_batch, rows);
 }
 
 static struct pieces pieces_of(const struct attention *a)
@@ -482,16 +372,16 @@ static struct pieces pieces_of(const struct attention *a)
     return all;
 }
 
-template <int SIZE> static bool forward(const struct attention *a, int multiprocessors)
+template <int SIZE> static bool forward(const struct attention *a)
 {
+    int multiprocessors = hopper_multiprocessors();
     auto kernel = attention_wgmma<SIZE>;
     size_t shared = sizeof(struct layout<SIZE>) + SWIZZLE_UNIT;
     static bool prepared;
     struct pieces all = pieces_of(a);
     tensor_map q, k, v;
-    if (!map_heads(&q, a->q, a, a->queries, a->heads, a->q_stride, a->q_batch, ROWS) ||
-        !map_heads(&k, a->k, a, a->keys, a->kv_heads, a->kv_stride, a->kv_batch, KEYS) ||
-        !map_heads(&v, a->v, a, a->keys, a->kv_heads, a->kv_stride, a->kv_batch, KEYS))
+    if (!attention_map_queries(&q, a->q, a, ROWS) || !attention_map_keys(&k, a->k, a, KEYS) ||
+        !attention_map_keys(&v, a->v, a, KEYS))
         return false;
     if (!prepared)
         CHECK(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -504,17 +394,8 @@ template <int SIZE> static bool forward(const struct attention *a, int multiproc
 
 bool attention_hopper_forward(const struct attention *a)
 {
-    int multiprocessors = hopper_multiprocessors();
-    if (!wanted() || !multiprocessors || !a->half || a->threshold || a->queries == 0 || a->keys == 0 ||
-        !aligned_out(a))
+    if (!attention_hopper_takes(a) ||
+        !attention_rows_aligned(a->out, a->out_sum, a->out_stride, a->out_batch))
         return false;
-    return a->size == 64    ? forward<64>(a, multiprocessors)
-           : a->size == 128 ? forward<128>(a, multiprocessors)
-                            : false;
-}
-
-bool attention_hopper_backward(const struct attention *a)
-{
-    (void)a;
-    return false;
+    return a->size == 64 ? forward<64>(a) : forward<128>(a);
 }

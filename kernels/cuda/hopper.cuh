@@ -173,6 +173,15 @@ __device__ __forceinline__ void tma_load(void *to, const tensor_map *map, int at
                "l"(map), "r"(at0), "r"(at1), "r"(at2), "r"(at3), "r"(shared_address(barrier))
                : "memory");
 }
+/* cp.async.bulk: one thread copies `bytes` from global memory; all multiples of 16. */
+__device__ __forceinline__ void bulk_load(void *to, const void *from, uint32_t bytes, uint64_t *barrier)
+{
+    HOPPER_PTX(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+            shared_address(to)),
+        "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier))
+        : "memory");
+}
 /* prefetch.tensormap: the map itself will be needed. */
 __device__ __forceinline__ void tma_prefetch(const tensor_map *map)
 {

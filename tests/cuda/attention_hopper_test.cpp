@@ -6,14 +6,6 @@ typedef float real;
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/hopper.cuh"
 
-/* Forward, in blocks and whole; the backward pass is another path's. */
-static void check_forward(const attention_shape &s, uint64_t seed)
-{
-    random_bits r(seed);
-    attention_data d(s, true, r);
-    attention_check_forward(kernels_cuda(f32::KERNEL_BF16), d, s.parts);
-}
-
 static void each_order(const std::function<void(uint64_t seed)> &work)
 {
     static const char *const orders[] = {"fwd", "rev", "rand"};
@@ -25,7 +17,7 @@ static void each_order(const std::function<void(uint64_t seed)> &work)
     }
 }
 
-/* Rows that are no multiple of a tile, one row, more queries than keys and fewer, several tiles for each warpgroup and block, grouped heads,
+/* Both passes: rows that are no multiple of a tile, one row, more queries than keys and fewer, several tiles for each warpgroup and block, grouped heads,
  * merged blocks, large logits. */
 static void shapes_are_computed(void **state)
 {
@@ -38,7 +30,7 @@ static void shapes_are_computed(void **state)
     };
     each_order([](uint64_t seed) {
         for (size_t i = seed - 1; i < sizeof shapes / sizeof shapes[0]; i += 3)
-            check_forward(shapes[i], seed);
+            attention_check(kernels_cuda(f32::KERNEL_BF16), true, shapes[i], seed);
     });
 }
 
@@ -63,17 +55,21 @@ static void two_calls_have_the_same_bits(void **state)
     attention_data d({2, 200, 200, 2, 1, 64, true, 0, 1, 0}, true, r);
     const f32::kernels *k = kernels_cuda(f32::KERNEL_BF16);
     f32::kernel_attention a = d.call(0, d.s.keys);
-    std::vector<double> out[2];
+    std::vector<double> out[2], dq[2], dk[2];
     for (int i = 0; i < 2; i++) {
         emu_schedule(i ? "rand" : "fwd", 3);
         k->attention_whole(d.out.act(), d.lse.real(), d.q.act(), d.k.act(), d.v.act(), &a);
+        k->attention_whole_backward(d.dq.act(), d.dk.act(), d.dv.act(), d.dout.act(), d.out.act(),
+                                    d.lse.real(), d.q.act(), d.k.act(), d.v.act(), &a);
         cudaDeviceSynchronize();
         out[i] = d.out.pull();
+        dq[i] = d.dq.pull();
+        dk[i] = d.dk.pull();
     }
-    assert_true(out[0] == out[1]);
+    assert_true(out[0] == out[1] && dq[0] == dq[1] && dk[0] == dk[1]);
 }
 
-/* A call that it takes; each of the following is one that it leaves to others. */
+/* A call that it takes in both directions. */
 static struct attention simple_call(attention_data &d)
 {
     struct attention a = {};
@@ -90,6 +86,12 @@ static struct attention simple_call(attention_data &d)
     a.v = d.v.act();
     a.out = d.out.act();
     a.lse = d.lse.real();
+    a.dout = d.dout.act();
+    a.kept_out = d.out.act();
+    a.kept_lse = d.lse.real();
+    a.dq = d.dq.act();
+    a.dk = d.dk.act();
+    a.dv = d.dv.act();
     return a;
 }
 
@@ -100,22 +102,31 @@ static void only_what_it_can_is_taken(void **state)
         skip();
     random_bits r(1);
     attention_data d({1, 8, 8, 1, 1, 64, true, 0, 1, 0}, true, r);
-    struct attention a = simple_call(d), b = a;
+    static void (*const others[])(struct attention *) = {
+        [](struct attention *a) { a->half = false; },
+        [](struct attention *a) { a->size = 80; },
+        [](struct attention *a) { a->threshold = 1; },
+        [](struct attention *a) { a->keys = 0; },
+        [](struct attention *a) { a->queries = 0; },
+        [](struct attention *a) { a->kv_stride = 65; },
+        [](struct attention *a) { a->q = (const act *)((const char *)a->q + 2); },
+    };
+    struct attention a = simple_call(d);
     assert_true(attention_hopper_forward(&a));
-    b.half = false;
-    assert_false(attention_hopper_forward(&b));
-    b = a, b.size = 80;
-    assert_false(attention_hopper_forward(&b));
-    b = a, b.threshold = 1;
-    assert_false(attention_hopper_forward(&b));
-    b = a, b.keys = 0;
-    assert_false(attention_hopper_forward(&b));
-    b = a, b.kv_stride = 65;
-    assert_false(attention_hopper_forward(&b));
-    b = a, b.out_stride = 65;
-    assert_false(attention_hopper_forward(&b));
-    b = a, b.q = (const act *)((const char *)a.q + 2);
-    assert_false(attention_hopper_forward(&b));
+    assert_true(attention_hopper_backward(&a));
+    for (auto other : others) {
+        a = simple_call(d);
+        other(&a);
+        assert_false(attention_hopper_forward(&a));
+        assert_false(attention_hopper_backward(&a));
+    }
+    a = simple_call(d);
+    a.out_stride = 65;
+    assert_false(attention_hopper_forward(&a));
+    assert_false(attention_hopper_backward(&a));
+    a = simple_call(d);
+    a.dv = (act *)((char *)a.dv + 2);
+    assert_false(attention_hopper_backward(&a));
     cudaDeviceSynchronize();
 }
 

@@ -188,6 +188,38 @@ static void what_tma_cannot_load_is_refused(void **state)
     assert_false(tensor_map_make(&map, x.device, size, stride, box));
 }
 
+__global__ void load_plain(const float *x, int count, float *out)
+{
+    DYN_SHARED(float, room);
+    uint64_t *barrier = (uint64_t *)(room + count);
+    if (threadIdx.x == 0) {
+        mbarrier_init(barrier, 1);
+        mbarrier_init_fence();
+        mbarrier_expect(barrier, (uint32_t)count * 4);
+        bulk_load(room, x, (uint32_t)count * 4, barrier);
+    }
+    __syncthreads();
+    mbarrier_wait(barrier, 0);
+    for (int i = threadIdx.x; i < count; i += blockDim.x)
+        out[i] = room[i];
+}
+
+static void plain_bytes_are_loaded(void **state)
+{
+    (void)state;
+    each_order([](uint64_t seed) {
+        random_bits r(seed);
+        for (size_t count : {4, 52}) {
+            array x(false, count), out(false, count);
+            x.random(r, 1);
+            LAUNCH(load_plain, 1, WARP, 1024, (cudaStream_t)0, (const float *)x.device, (int)count,
+                   (float *)out.device);
+            out.x = x.x;
+            expect_near("out", out, 0);
+        }
+    });
+}
+
 /* ---- wgmma ---- */
 
 #define DEPTH 64 /* of the sums: four products */
@@ -434,6 +466,7 @@ int main(void)
         cmocka_unit_test(numbers_pass_through_mbarriers),
         cmocka_unit_test(warpgroups_take_turns),
         cmocka_unit_test(a_box_is_loaded_and_swizzled),
+        cmocka_unit_test(plain_bytes_are_loaded),
         cmocka_unit_test(what_tma_cannot_load_is_refused),
         cmocka_unit_test(products_are_products),
 #ifndef __CUDACC__

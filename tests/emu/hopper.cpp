@@ -138,7 +138,8 @@ void named_barrier(int id, int threads, bool wait, const char *f, int l)
 struct Load {
     tensor_map map;
     int at[4];
-    uint32_t to;
+    const void *from; // a plain copy; else NULL, and the map's box
+    uint32_t to, bytes;
     uint64_t *barrier;
     const char *f;
     int l;
@@ -186,7 +187,7 @@ static void load_row(const Load &load, uint32_t row, unsigned char *out)
         memcpy(out + 2 * (first - at[0]), from + 2 * first, (size_t)(end - first) * 2);
 }
 
-static void land(const Load &load)
+static void land_box(const Load &load)
 {
     unsigned char row[128];
     for (uint32_t r = 0; r < rows_of(&load.map); r++) {
@@ -195,24 +196,45 @@ static void land(const Load &load)
             memcpy(shared_at(swizzled(load.to + r * 128 + piece), 16, "TMA", load.f, load.l), row + piece,
                    16);
     }
+}
+
+static void land(const Load &load)
+{
+    if (load.from)
+        memcpy(shared_at(load.to, load.bytes, "TMA", load.f, load.l), load.from,
+               load.bytes); // checked by ASan
+    else
+        land_box(load);
     Mbarrier *m = mbarrier(load.barrier, load.f, load.l);
-    m->bytes -= rows_of(&load.map) * 128;
+    m->bytes -= load.bytes;
     advance(m);
 }
 
-void tma_load(void *to, const tensor_map *map, const int *at, uint64_t *b, const char *f, int l)
+static void take_off(const Load &load)
 {
-    Load load = {*map, {at[0], at[1], at[2], at[3]}, shared_address(to, f, l), b, f, l};
-    size_t bytes = rows_of(map) * (size_t)128;
-    if (load.to % 1024)
-        die("TMA to shared memory that is not aligned to 1024", f, l);
-    if (!mbarrier(b, f, l)->fenced)
-        die("TMA on an mbarrier without mbarrier_init_fence", f, l);
-    poison(shared_at(load.to, bytes, "TMA writes outside of shared memory", f, l), bytes);
+    if (!mbarrier(load.barrier, load.f, load.l)->fenced)
+        die("TMA on an mbarrier without mbarrier_init_fence", load.f, load.l);
+    poison(shared_at(load.to, load.bytes, "TMA writes outside of shared memory", load.f, load.l), load.bytes);
     if (at_once())
         land(load);
     else
         loads.push_back(load);
+}
+
+void tma_load(void *to, const tensor_map *map, const int *at, uint64_t *b, const char *f, int l)
+{
+    uint32_t address = shared_address(to, f, l);
+    if (address % 1024)
+        die("TMA to shared memory that is not aligned to 1024", f, l);
+    take_off({*map, {at[0], at[1], at[2], at[3]}, NULL, address, rows_of(map) * 128, b, f, l});
+}
+
+void bulk_load(void *to, const void *from, uint32_t bytes, uint64_t *b, const char *f, int l)
+{
+    uint32_t address = shared_address(to, f, l);
+    if (address % 16 || (uintptr_t)from % 16 || bytes % 16 || bytes == 0)
+        die("cp.async.bulk of what is not aligned to 16", f, l);
+    take_off({{}, {}, from, address, bytes, b, f, l});
 }
 
 bool engine_step(unsigned chance)

@@ -27,6 +27,7 @@ void named_barrier(int id, int threads, bool wait, const char *f, int l);
 bool map_make(tensor_map *map, const void *base, const uint64_t *size, const uint64_t *stride,
               const uint32_t *box);
 void tma_load(void *to, const tensor_map *map, const int *at, uint64_t *b, const char *f, int l);
+void bulk_load(void *to, const void *from, uint32_t bytes, uint64_t *b, const char *f, int l);
 void wgmma_fence();
 void wgmma_commit();
 void wgmma_wait(int groups, const char *f, int l);
@@ -90,6 +91,10 @@ inline void tma_load(void *to, const tensor_map *map, int at0, int at1, int at2,
 {
     const int at[] = {at0, at1, at2, at3};
     emu::tma_load(to, map, at, barrier, f_, l_);
+}
+inline void bulk_load(void *to, const void *from, uint32_t bytes, uint64_t *barrier, EMU_LOC)
+{
+    emu::bulk_load(to, from, bytes, barrier, f_, l_);
 }
 inline void tma_prefetch(const tensor_map *) {}
 inline void wgmma_fence()
