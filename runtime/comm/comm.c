@@ -300,8 +300,11 @@ static struct comm_request *start(struct comm_group *group, const struct comm_ca
 enum { SMALL_SUM = 8, SMALL_GATHER = 64 };
 
 /* Are the arrays small enough for calls that put latency first? */
-static bool small(const struct comm_group *g, size_t count, enum comm_type type, size_t times)
+static bool small(const struct comm_group *g, const struct way *way, size_t count, enum comm_type type,
+                  size_t times)
 {
+    if (way->transport->connected)
+        return false;
     size_t limit = g->comm->limits.small_bytes / comm_type_size(type);
     return count <= limit && count * (size_t)g->size <= times * limit;
 }
@@ -309,7 +312,7 @@ static bool small(const struct comm_group *g, size_t count, enum comm_type type,
 static struct comm_call all_reduce_call(const struct comm_group *g, void *x, size_t count,
                                         enum comm_type type)
 {
-    enum comm_op op = small(g, count, type, SMALL_SUM) ? OP_ALL_REDUCE_SMALL : OP_ALL_REDUCE;
+    enum comm_op op = small(g, &g->buffers, count, type, SMALL_SUM) ? OP_ALL_REDUCE_SMALL : OP_ALL_REDUCE;
     return (struct comm_call){.op = op, .in = x, .out = x, .count = count, .type = type};
 }
 
@@ -323,7 +326,7 @@ static void copy_own(const struct comm_group *g, const void *from, void *to, siz
 static struct comm_call all_gather_call(const struct comm_group *g, const void *mine, void *all, size_t count,
                                         enum comm_type type)
 {
-    enum comm_op op = small(g, count, type, SMALL_GATHER) ? OP_ALL_GATHER_SMALL : OP_ALL_GATHER;
+    enum comm_op op = small(g, &g->buffers, count, type, SMALL_GATHER) ? OP_ALL_GATHER_SMALL : OP_ALL_GATHER;
     copy_own(g, mine, all, count * comm_type_size(type));
     return (struct comm_call){.op = op, .in = mine, .out = all, .count = count, .type = type};
 }
@@ -468,7 +471,8 @@ void comm_barrier(struct comm_group *group)
 
 void comm_share(struct comm_group *group, const void *mine, size_t bytes, void *all)
 {
-    enum comm_op op = small(group, bytes, COMM_BYTE, SMALL_GATHER) ? OP_ALL_GATHER_SMALL : OP_ALL_GATHER;
+    bool quick = small(group, &group->records, bytes, COMM_BYTE, SMALL_GATHER);
+    enum comm_op op = quick ? OP_ALL_GATHER_SMALL : OP_ALL_GATHER;
     if (group->size == 1)
         memmove(all, mine, bytes);
     finish(group, &(struct comm_call){.op = op, .in = mine, .out = all, .count = bytes, .record = true});

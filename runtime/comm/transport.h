@@ -101,8 +101,9 @@ struct comm_post {
 
 struct comm_transport {
     size_t message_max; /* bytes; comm cuts longer ones */
-    bool
-        copies; /* keeps copies of what is under way, so that comm starts only some of a large call at a time */
+    size_t round_bytes; /* that a call is cut into; 0: as comm does for MPI */
+    bool copies;    /* keeps copies of what is under way: comm starts only some of a large call at a time */
+    bool connected; /* a step costs more than bytes or peers: small calls go straight, too */
 
     /* Joins the other ranks of the run. 0, or -1 with a sentence. */
     int (*open)(struct comm_run *run, struct err *err);

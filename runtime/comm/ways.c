@@ -88,6 +88,8 @@ static int connect_run(struct comm *c, struct err *err)
     if (c->buffers.transport->open(&run, err) != 0)
         return -1;
     c->connected = true;
+    if (c->buffers.transport->round_bytes > 0)
+        c->limits.round_bytes = c->buffers.transport->round_bytes;
     return 0;
 }
 

@@ -2,7 +2,8 @@
  *
  * A rank puts a value under a key, and others ask for it until it is there. Keys belong to the rank that put them and to the launcher's namespace, which is new with
  * each start of a run: what an earlier one left is not found. A request is answered in a thread of PMIx; one for a key that is not there yet fails, at
- * once or after PMIX_TIMEOUT, and is made again. Open MPI in this process has its own reference to PMIx. */
+ * once or after PMIX_TIMEOUT, and is made again. Every second one goes past what the server keeps of the rank, which may have put more since; of a rank on
+ * its own node it keeps all, and some servers have no other answer. Open MPI in this process has its own reference to PMIx. */
 #include <pmix.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ struct comm_get {
     pmix_proc_t from;
     char key[PMIX_MAX_KEYLEN + 1];
     _Atomic int state;
-    double again;        /* when to ask again */
+    double again; /* when to ask again */
+    bool refresh;
     pmix_info_t info[2]; /* PMIx reads it until it answers */
     void *data;
     size_t bytes;
@@ -65,9 +67,9 @@ static void answered(pmix_status_t status, pmix_value_t *value, void *arg)
 static void ask(struct comm_get *get)
 {
     int timeout = ASK_TIMEOUT_S;
-    bool refresh = true; /* the rank has perhaps put more since somebody here asked for anything of its */
     PMIX_INFO_LOAD(&get->info[0], PMIX_TIMEOUT, &timeout, PMIX_INT);
-    PMIX_INFO_LOAD(&get->info[1], PMIX_GET_REFRESH_CACHE, &refresh, PMIX_BOOL);
+    PMIX_INFO_LOAD(&get->info[1], PMIX_GET_REFRESH_CACHE, &get->refresh, PMIX_BOOL);
+    get->refresh = !get->refresh;
     atomic_store(&get->state, GET_ASKED);
     get->again = clock_monotonic_s() + ASK_AGAIN_S;
     if (PMIx_Get_nb(&get->from, get->key, get->info, 2, answered, get) != PMIX_SUCCESS)

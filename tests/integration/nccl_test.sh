@@ -37,9 +37,9 @@ like "a peer that has gone is an error at once" "$said" 'of group world.* failed
 like "and ends the others" "$said" 'exit code 1$'
 said=$(EMU_NCCL_DEAD=1:20:silent ends none)
 like "a peer that says nothing is waited for" "$said" 'group world.* failed: no other rank has moved it within [0-9]* s'
-like "the call that did not end is named" "$said" 'its call [0-9]* \((small sum|send|receive), [0-9]* bytes out, [0-9]* in\) has not ended'
-like "the record tells which had" "$said" 'world.*: call [0-9]*, (small sum|send|receive),.*: done'
-like "and which had not" "$said" 'world: call [0-9]*, small sum,.*: NOT DONE'
+like "the call that did not end is named" "$said" 'its call [0-9]* \((sum|send|receive), [0-9]* bytes out, [0-9]* in\) has not ended'
+like "the record tells which had" "$said" 'world.*: call [0-9]*, (sum|send|receive),.*: done'
+like "and which had not" "$said" 'world: call [0-9]*, sum,.*: NOT DONE'
 said=$(EMU_NCCL_DEAD=2:0 ends none)
 like "a rank that does not join is waited for" "$said" 'waiting for the other ranks of group world failed: .* within'
 said=$(ends record)

@@ -34,7 +34,7 @@ leftovers() { # scratch folders and cgroups of this run, from its state files
 }
 heard() { grep -qE -- "$1" "$OUT" 2>/dev/null; }
 
-plan 50
+plan 52
 
 fresh; drive --nodes 2 --ranks 2 -- "$PROGRAMS/mpi_ring" 4; rc=$?
 is "an MPI program over two shims ends well" "$rc" 0 || diag "$(cat "$OUT"; logs; tail -n 20 "$T"/node*/attempts/7.1/shim.log)"
@@ -44,6 +44,11 @@ is "nothing is left in /dev/shm or the cgroups" "$(leftovers)" ""
 
 fresh; drive --nodes 3 --ranks 1 -- "$PROGRAMS/mpi_ring" 3
 is "three nodes" "$(logs | grep -c 'of 3 sum 6 shared 1 ok')" 3
+
+fresh; drive --nodes 2 --ranks 2 --env EMU_DEVICES=4 --env "COMM_CHECK_DEVICE=$(realpath "$BELAY_BIN/../emu/lib/libbelay_cuda.so")" \
+  --env BELAY_COMM_TIMEOUT=60 -- "$PROGRAMS/comm_check" --lost none
+is "ids of NCCL's communicators, which ranks put one after another, go from node to node" "$(grep -c 'code=0 .*finished' "$OUT")" 4
+is "without a word" "$(logs)" ""
 
 fresh; drive --nodes 3 --ranks 1 --env OMPI_MCA_pmix_base_async_modex=1 --env OMPI_MCA_pmix_base_collect_data=0 -- "$PROGRAMS/mpi_ring" 3
 is "and with direct modex, routed through the node between" "$(logs | grep -c 'of 3 sum 6 shared 1 ok')" 3

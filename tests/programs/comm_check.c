@@ -5,7 +5,7 @@
  *   comm_check --lost WHAT   many sums and messages, in which a rank is lost (tests/emu/nccl.cpp); record: the record of calls is asked for
  *
  * COMM_CHECK_DEVICE=fake: buffers lie on a device that there is not (fake_device.h), and travel staged. COMM_CHECK_DEVICE=FILE: they lie on that of a
- * backend (kernels/cuda/backend.h), the process's by its number on this host, and travel as comm_open chooses.
+ * backend (kernels/cuda/backend.h), and travel as comm_open chooses.
  *
  * Each rank can compute what the others hold (value() is a function of rank and place), and so what has to come. What is wrong is printed;
  * the exit code is 1 when any rank found something. */
@@ -715,17 +715,17 @@ static int misuse(const char *what)
     return 0;
 }
 
-/* Device of the process's number on this host, modulo how many there are. */
+/* The rank's device, modulo how many there are: all ranks are on this host, even where they are told of several nodes. */
 static struct comm_device open_backend(const char *path)
 {
     struct err err = {""};
     struct cuda_device device;
-    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    const char *text = getenv("PMIX_RANK");
+    int rank = text ? (int)strtol(text, NULL, 10) : 0;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     backend = library ? dlsym(library, CUDA_BACKEND_SYMBOL) : NULL;
     int count = backend ? backend->devices(&err) : 0;
-    if (count == 0 || backend->open(local ? (int)strtol(local, NULL, 10) % count : 0,
-                                    rank ? (int)strtol(rank, NULL, 10) : 0, &device, &err) != 0) {
+    if (count == 0 || backend->open(rank % count, rank, &device, &err) != 0) {
         fprintf(stderr, "comm_check: %s\n", backend ? err.text : dlerror());
         exit(2);
     }

@@ -18,6 +18,8 @@
 enum { CTAS_COLLECTIVE = 16, CTAS_POINT = 4 };
 
 #define MESSAGE_MAX ((size_t)1 << 40) /* whole */
+/* Two launches and a sum a round: some 100 us of the host's time, in which NVLink moves as much. Scratch of a group that reduces is that large. */
+#define ROUND_BYTES ((size_t)32 << 20)
 
 /* A device takes work from so few queues by default that streams share one: a kernel that waits for a peer would hold up those behind it that the peer
  * waits for. CUDA reads this when it starts, which is after this object has been loaded. */
@@ -200,6 +202,8 @@ static void nccl_progress(void)
 }
 
 const struct comm_transport comm_transport_nccl = {.message_max = MESSAGE_MAX,
+                                                   .round_bytes = ROUND_BYTES,
+                                                   .connected = true,
                                                    .open = nccl_open,
                                                    .close = nccl_close,
                                                    .link = nccl_link,
