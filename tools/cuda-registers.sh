@@ -2,7 +2,8 @@
 # What ptxas says of the CUDA kernels, as the table of docs/cuda-registers.md on stdout: registers, spilled bytes and fixed shared memory of each.
 #   cuda-registers.sh NVCC FILE.ptxas...            prints the table
 #   cuda-registers.sh --check TABLE NVCC FILE...    fails when the table is another one; only spills are looked at when it is of another nvcc
-# Both fail when a kernel spills registers to memory that is not named here as one whose speed does not matter, or which is faster so.
+# Both fail when a kernel spills registers to memory that is not named here as one whose speed does not matter, or which is faster so, and when products of
+# wgmma wait for each other: ptxas makes them when it cannot see that their registers are left alone, and says so in passing only.
 set -u
 cold='^(tiles_product|attention_plain_[a-z]+)<' # where cuBLASLt has no algorithm; attention in float
 
@@ -64,6 +65,12 @@ spills=$(awk -F'\t' -v cold="$cold" '$5 > 0 && $2 !~ cold { print "  " $1 ".cu: 
 if [ -n "$spills" ]; then
   printf 'kernels that spill registers to memory:\n%s\n' "$spills" >&2
   echo "Make them smaller, or give them fewer threads (__launch_bounds__); what need not be fast is named in tools/cuda-registers.sh." >&2
+  rc=1
+fi
+waits=$(grep -hE 'wgmma.mma_async instructions are serialized|warpgroup.(wait|arrive) is injected' "$@" | c++filt)
+if [ -n "$waits" ]; then
+  printf 'products of wgmma that wait for each other:\n%s\n' "$waits" >&2
+  echo "Put settle() and wgmma_fence around them (kernels/cuda/hopper.cuh), or give them more registers." >&2
   rc=1
 fi
 if [ -z "$check" ]; then table; exit $rc; fi

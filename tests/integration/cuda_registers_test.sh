@@ -2,7 +2,7 @@
 # tools/cuda-registers.sh: the table from what ptxas says, and what it refuses.
 . "$(dirname "$0")/../lib.sh"
 tool=$(cd "$(dirname "$0")/../.." && pwd)/tools/cuda-registers.sh
-plan 8
+plan 9
 cd "$SCRATCH" || exit 1
 
 printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0.88"\n' >nvcc && chmod +x nvcc
@@ -33,3 +33,6 @@ sed -i 's/13\.0\.88/12.9.1/' table
 ok "but of another compiler it is" bash "$tool" --check table ./nvcc a.ptxas b.ptxas
 says a.ptxas sm_80 $rows 8 255
 like "a kernel that spills is named" "$(bash "$tool" --check table ./nvcc a.ptxas b.ptxas 2>&1 || echo refused)" 'a\.cu: bias_rows<bf16> on sm_80: 8 bytes'
+cp b.ptxas c.ptxas
+echo "ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources for the function '$plain'" >>c.ptxas
+like "and products of wgmma that wait for each other" "$(bash "$tool" ./nvcc c.ptxas 2>&1 || echo refused)" 'serialized .*norm_add_parts\(float'
