@@ -70,6 +70,14 @@ __device__ __forceinline__ void mma_bf16(float *d, const uint32_t *a, const uint
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/* Two floats as two bf16, the first in the lower half: an operand of mma_bf16. */
+__device__ __forceinline__ uint32_t pack_bf16(float low, float high)
+{
+    uint32_t bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+
 /* 2^x, within 2 ulp; 0 for -Inf. */
 __device__ __forceinline__ float exp2_fast(float x)
 {
@@ -108,18 +116,6 @@ template <> __device__ __forceinline__ float from_float<float>(float x)
 template <> __device__ __forceinline__ bf16 from_float<bf16>(float x)
 {
     return __float2bfloat16_rn(x);
-}
-
-/* Two floats as two bf16, the first in the lower half: an operand of mma_bf16. */
-__device__ __forceinline__ uint32_t pack_bf16(float low, float high)
-{
-    union {
-        bf16 half[2];
-        uint32_t bits;
-    } x;
-    x.half[0] = __float2bfloat16_rn(low);
-    x.half[1] = __float2bfloat16_rn(high);
-    return x.bits;
 }
 
 #define WARP      32

@@ -110,10 +110,11 @@ static inline std::vector<size_t> attention_cuts(const attention_shape &s, size_
     return ends;
 }
 
-/* fp32: sums in another order; bf16: also p, its gradient and the results are rounded. */
-static inline double attention_tolerance(bool half)
+/* fp32: sums in another order, and logits and lse that are as exact as their size lets them be; bf16: also p, its gradient and the results are
+ * rounded. */
+static inline double attention_tolerance(const attention_data &d)
 {
-    return half ? 1.0 / 64 : 2e-5;
+    return (d.half ? 1.0 / 64 : 2e-5) + 1e-6 * (d.s.large * d.s.large - 1);
 }
 
 static inline void attention_check_forward(const f32::kernels *k, attention_data &d, size_t parts)
@@ -137,7 +138,7 @@ static inline void attention_check_forward(const f32::kernels *k, attention_data
         first = false;
         from = to;
     }
-    expect_near("out of blocks", d.sum, attention_tolerance(d.half));
+    expect_near("out of blocks", d.sum, attention_tolerance(d));
     expect_near("lse of blocks", d.lse, 1e-5);
     if (parts > 1)
         return;
@@ -146,7 +147,7 @@ static inline void attention_check_forward(const f32::kernels *k, attention_data
     f32::kernel_attention b = d.call(0, d.s.keys);
     k->attention_whole(d.out.act(), d.lse.real(), d.q.act(), d.k.act(), d.v.act(), &b);
     d.out.x = d.sum.x;
-    expect_near("out", d.out, attention_tolerance(d.half));
+    expect_near("out", d.out, attention_tolerance(d));
     expect_near("lse", d.lse, 1e-5);
 }
 
@@ -186,7 +187,8 @@ static inline void attention_check_backward(const f32::kernels *k, attention_dat
             for (size_t j = 0; j < whole[i]->x.size(); j++)
                 whole[i]->x[j] += sums[i]->x[j];
         }
-        expect_near(names[i], parts == 1 ? *whole[i] : *sums[i], attention_tolerance(d.half));
+        expect_near(names[i], parts == 1 ? *whole[i] : *sums[i], attention_tolerance(d),
+                    i < 2 ? d.s.large : 1);
     }
 }
 
@@ -199,6 +201,94 @@ static inline void attention_check(const f32::kernels *k, bool half, const atten
     d.dv.poison();
     attention_check_forward(k, d, s.parts);
     attention_check_backward(k, d, s.parts, r);
+}
+
+/* Shapes, each under one order of the threads, and one drawn at random for each order. */
+static inline void attention_check_all(bool half, const attention_shape *shapes, size_t count,
+                                       const std::function<attention_shape(random_bits &)> &draw)
+{
+    static const char *const orders[] = {"fwd", "rev", "rand"};
+    const f32::kernels *k = kernels_cuda(half ? f32::KERNEL_BF16 : f32::KERNEL_FP32);
+    for (size_t order = 0; order < 3; order++) {
+        emu_schedule(orders[order], 1 + order);
+        for (size_t i = order; i < count; i += 3)
+            attention_check(k, half, shapes[i], i);
+        random_bits r(100 + order);
+        attention_check(k, half, draw(r), order);
+    }
+}
+
+/* Everything that whole sequences give, forward and backward. */
+static inline std::vector<std::vector<double>> attention_results(const f32::kernels *k, attention_data &d)
+{
+    array *outs[] = {&d.out, &d.lse, &d.dq, &d.dk, &d.dv};
+    for (array *x : outs)
+        x->poison();
+    f32::kernel_attention b = d.call(0, d.s.keys);
+    k->attention_whole(d.out.act(), d.lse.real(), d.q.act(), d.k.act(), d.v.act(), &b);
+    k->attention_whole_backward(d.dq.act(), d.dk.act(), d.dv.act(), d.dout.act(), d.out.act(), d.lse.real(),
+                                d.q.act(), d.k.act(), d.v.act(), &b);
+    cudaDeviceSynchronize();
+    std::vector<std::vector<double>> all;
+    for (array *x : outs)
+        all.push_back(x->pull());
+    return all;
+}
+
+static inline bool same_bits(const std::vector<double> &a, const std::vector<double> &b)
+{
+    return a.size() == b.size() && memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
+}
+
+/* The same bits twice, and in another order of the threads. */
+static inline void attention_check_bits(bool half, const attention_shape &s)
+{
+    random_bits r(7);
+    attention_data d(s, half, r);
+    const f32::kernels *k = kernels_cuda(half ? f32::KERNEL_BF16 : f32::KERNEL_FP32);
+    emu_schedule("fwd", 1);
+    auto first = attention_results(k, d);
+    emu_schedule("rand", 2);
+    auto second = attention_results(k, d);
+    for (size_t i = 0; i < first.size(); i++)
+        assert_true(same_bits(first[i], second[i]));
+}
+
+/* Tokens of batch 0 in which an element of any head differs (or is NaN in one and not in the other). */
+static inline std::vector<bool> attention_differ(const attention_data &d, const std::vector<double> &a,
+                                                 const std::vector<double> &b)
+{
+    std::vector<bool> rows(d.s.queries);
+    for (size_t i = 0; i < rows.size(); i++)
+        rows[i] = memcmp(&a[i * d.q_stride], &b[i * d.q_stride], d.s.heads * d.s.size * sizeof a[0]) != 0;
+    return rows;
+}
+
+/* NaN in one query's q or dout reaches what belongs to that query, and no other's; NaN in a key reaches the queries that see it. */
+static inline void attention_check_nan(bool half, const attention_shape &s, size_t token)
+{
+    random_bits r(8);
+    attention_data d(s, half, r);
+    const f32::kernels *k = kernels_cuda(half ? f32::KERNEL_BF16 : f32::KERNEL_FP32);
+    auto clean = attention_results(k, d);
+    array *const from[] = {&d.q, &d.dout, &d.k};
+    for (size_t i = 0; i < 3; i++) {
+        std::vector<double> before = from[i]->x;
+        for (size_t j = 0; j < s.size; j++)
+            from[i]->x[token * (i == 2 ? d.kv_stride : d.q_stride) + j] = NAN;
+        from[i]->push();
+        auto dirty = attention_results(k, d);
+        std::vector<bool> out = attention_differ(d, clean[0], dirty[0]),
+                          dq = attention_differ(d, clean[2], dirty[2]);
+        for (size_t row = 0; row < s.queries; row++) {
+            assert_int_equal(out[row], i == 0 ? row == token : i == 2 && row >= token);
+            if (i < 2)
+                assert_int_equal(dq[row], row == token);
+            assert_int_equal(!isnan(dirty[1][row]), !(i == 0 ? row == token : i == 2 && row >= token));
+        }
+        from[i]->x = before;
+        from[i]->push();
+    }
 }
 
 #endif

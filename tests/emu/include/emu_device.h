@@ -253,6 +253,10 @@ inline float exp2_fast(float x)
 {
     return exp2f(x);
 }
+inline uint32_t pack_bf16(float low, float high)
+{
+    return __float2bfloat16_rn(low).bits | (uint32_t)__float2bfloat16_rn(high).bits << 16;
+}
 inline float rsqrtf(float x)
 {
     return 1.0f / sqrtf(x);
