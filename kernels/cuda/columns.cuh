@@ -25,31 +25,45 @@ __device__ __forceinline__ void columns_rows_added(float *sum, const T *x, size_
             sum[i] += v[k][i];
 }
 
+/* The block's warps take turns with the rows from `row` on: sum (W) += the rows of this thread's warp, W columns from x on. */
+template <int W, class T>
+__device__ __forceinline__ void columns_team_rows(float *sum, const T *x, size_t c, size_t row, size_t end)
+{
+    for (row += threadIdx.x / WARP; row + 3 * COLUMN_TEAMS < end; row += 4 * COLUMN_TEAMS)
+        columns_rows_added<W, 4>(sum, x + row * c, COLUMN_TEAMS * c);
+    for (; row < end; row += COLUMN_TEAMS)
+        columns_rows_added<W, 1>(sum, x + row * c, 0);
+}
+
+/* The sums of all warps, in their order: warp i < W gets column i of those that its lanes stand for. room: THREADS * W numbers. */
+template <int W> __device__ __forceinline__ float columns_over_teams(const float *sum, float *room)
+{
+    int lane = threadIdx.x % WARP, team = threadIdx.x / WARP;
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        room[(team * W + i) * WARP + lane] = sum[i];
+    __syncthreads();
+    float all = 0;
+    for (int k = 0; team < W && k < COLUMN_TEAMS; k++)
+        all += room[(k * W + team) * WARP + lane];
+    return all;
+}
+
 /* out (parts,c) = the sums over `rows` rows of x (n,c) each, or += */
 template <int W, class T>
 __global__ void columns_part(float *out, bool accumulate, const T *x, size_t rows, size_t n, size_t c)
 {
     SHARED(float, room, THREADS *W);
     int lane = threadIdx.x % WARP, team = threadIdx.x / WARP;
-    size_t base = (size_t)blockIdx.x * WARP * W, column = base + lane * W, part = blockIdx.y;
-    size_t row = part * rows + team, end = part * rows + rows < n ? part * rows + rows : n;
+    size_t column = ((size_t)blockIdx.x * WARP + lane) * W, part = blockIdx.y;
+    size_t begin = part * rows, end = begin + rows < n ? begin + rows : n;
     float sum[W] = {0};
-    if (column < c) {
-        for (; row + 3 * COLUMN_TEAMS < end; row += 4 * COLUMN_TEAMS)
-            columns_rows_added<W, 4>(sum, x + row * c + column, COLUMN_TEAMS * c);
-        for (; row < end; row += COLUMN_TEAMS)
-            columns_rows_added<W, 1>(sum, x + row * c + column, COLUMN_TEAMS * c);
-    }
-#pragma unroll
-    for (int i = 0; i < W; i++)
-        room[(team * W + i) * WARP + lane] = sum[i];
-    __syncthreads();
-    column += team;
-    if (team < W && column < c) {
-        float all = accumulate ? out[part * c + column] : 0;
-        for (int k = 0; k < COLUMN_TEAMS; k++)
-            all += room[(k * W + team) * WARP + lane];
-        out[part * c + column] = all;
+    if (column < c)
+        columns_team_rows<W>(sum, x + column, c, begin, end);
+    float all = columns_over_teams<W>(sum, room);
+    if (team < W && column + team < c) {
+        float *to = out + part * c + column + team;
+        *to = accumulate ? *to + all : all;
     }
 }
 

@@ -68,7 +68,7 @@ template <int W, class R, class T> __device__ __forceinline__ void load_each(R *
 {
 #pragma unroll
     for (int i = 0; i < W; i++) {
-        v[i] = 0;
+        v[i] = R(); /* 0 */
         if (i < n)
             convert(&v[i], x[i]);
     }
