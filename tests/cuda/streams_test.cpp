@@ -1,4 +1,5 @@
 /* The emulator's streams, events, copies and devices (tests/emu): what the tests of the backend rely on. */
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -383,6 +384,44 @@ static void a_branch_that_is_not_joined_is_refused(void **)
     cudaEventDestroy(e);
 }
 
+/* ---- EMU_GUARD ---- */
+
+/* In a child: the device may touch its memory, the host may not. */
+static void touch_memory_of_the_device(void **)
+{
+    volatile int *x;
+    int y = 4;
+    cudaMalloc((void **)&x, sizeof *x);
+    cudaMemcpy((void *)x, &y, sizeof y, cudaMemcpyHostToDevice);
+    LAUNCH(add_one, 1, 32, 0, 0, (int *)x);
+    cudaMemcpy(&y, (void *)x, sizeof y, cudaMemcpyDeviceToHost);
+    if (y == 5)
+        *x = 6;
+    _exit(0);
+}
+
+static void the_host_does_not_touch_memory_of_the_device(void **)
+{
+    if (system("grep -qw ospke /proc/cpuinfo") != 0)
+        skip();
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], 2);
+        setenv("EMU_GUARD", "1", 1);
+        touch_memory_of_the_device(NULL);
+    }
+    close(ends[1]);
+    std::string said(4096, 0);
+    ssize_t n = read(ends[0], &said[0], said.size());
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    assert_true(n > 0 && said.find("the host touches memory of the device") != std::string::npos);
+}
+
 /* Runs a test in a process of its own, with a setting of the environment that the emulator reads once. */
 static void in_a_child(void (*test)(void **), const char *name, const char *value)
 {
@@ -449,6 +488,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_as_the_environment_says), /* first: settings are read once */
+        cmocka_unit_test(the_host_does_not_touch_memory_of_the_device),
         cmocka_unit_test(eager_work_is_done_at_once),
         cmocka_unit_test(lazy_work_waits_for_somebody),
         cmocka_unit_test(an_event_orders_two_streams),

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "tests/emu/guard.h"
 #include "tests/emu/machine.h"
 
 namespace emu
@@ -65,6 +66,29 @@ bool is_in_piece(const void *p, size_t bytes)
     return where(p, bytes, &fits) == DEVICE && fits;
 }
 
+/* Memory for a piece, full of NaN; NULL when there is none. */
+static void *new_piece(size_t bytes, place where)
+{
+    void *p;
+    bytes += bytes == 0;
+    if (where == DEVICE && guard_is_wanted())
+        p = guard_take(bytes);
+    else if (posix_memalign(&p, 256, bytes) != 0)
+        p = NULL;
+    device_at_work now;
+    if (p)
+        poison(p, bytes);
+    return p;
+}
+
+static void free_piece(void *p, const piece &it)
+{
+    if (it.where == DEVICE && guard_is_wanted())
+        guard_give(p, it.bytes + (it.bytes == 0));
+    else
+        free(p);
+}
+
 static cudaError_t take(void **p, size_t bytes, place where, int device)
 {
     *p = NULL;
@@ -74,9 +98,9 @@ static cudaError_t take(void **p, size_t bytes, place where, int device)
     std::lock_guard<std::mutex> lock(guard);
     if (where == DEVICE && bytes > device_memory() - (*held)[device])
         return cudaErrorMemoryAllocation;
-    if (posix_memalign(p, 256, bytes ? bytes : 1) != 0)
+    *p = new_piece(bytes, where);
+    if (!*p)
         return cudaErrorMemoryAllocation;
-    poison(*p, bytes);
     (*pieces)[(uintptr_t)*p] = {bytes, where, device};
     if (where == DEVICE)
         (*held)[device] += bytes;
@@ -97,8 +121,8 @@ static cudaError_t give(void *p, place where)
         return cudaErrorInvalidValue;
     if (where == DEVICE)
         (*held)[found->second.device] -= found->second.bytes;
+    free_piece(p, found->second);
     pieces->erase(found);
-    free(p);
     return cudaSuccess;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/emu/guard.h"
 #include "tests/emu/streams.h"
 
 #define WAIT_LIMIT_S 600 /* of a call that waits: then it says who waits for what */
@@ -109,9 +110,13 @@ static outcome move(CUstream_st *s)
     queued &first = s->steps.front();
     if (awaited(first))
         return WAITS_FOR_QUEUE;
-    running = true;
-    bool over = first.work();
-    running = false;
+    bool over;
+    {
+        device_at_work now;
+        running = true;
+        over = first.work();
+        running = false;
+    }
     if (!over)
         return WAITS_FOR_PEER;
     s->steps.pop_front();
