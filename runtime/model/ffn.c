@@ -20,16 +20,24 @@ static struct kernel_linear down_of(const struct model *m, const struct layer *y
                                   .fp8 = model_fp8_of(m, y, LINEAR_DOWN)};
 }
 
-/* wide, active (N,F) of x (N,C) */
+static void activate(const struct model *m, const struct layer *y)
+{
+    if (model_gpt2(m))
+        m->k->gelu_forward(y->a->active, y->a->wide, m->n * m->ffn);
+    else
+        m->k->swiglu_forward(y->a->active, y->a->wide, m->n, m->ffn);
+}
+
+/* wide, active (N,F) of x (N,C). GELU with the product, but where it will be computed again without: the bits are to be the same. */
 static void up_forward(const struct model *m, const struct layer *y, const act *x)
 {
     struct kernel_linear up = up_of(m, y);
-    if (model_gpt2(m)) {
+    if (model_gpt2(m) && m->r.recompute != RECOMPUTE_SELECTIVE) {
         m->k->linear_gelu_forward(y->a->active, y->a->wide, x, &up, m->n);
         return;
     }
     m->k->linear_forward(y->a->wide, NULL, x, &up, m->n);
-    m->k->swiglu_forward(y->a->active, y->a->wide, m->n, m->ffn);
+    activate(m, y);
 }
 
 void ffn_forward(struct model *m, const struct layer *y, act *out)
@@ -44,10 +52,7 @@ void ffn_recompute(struct model *m, const struct layer *y)
 {
     struct kernel_norm norm = norm2_of(m, y);
     norm_forward(m, &norm, y->a->mid, m->rows);
-    if (model_gpt2(m))
-        m->k->gelu_forward(y->a->active, y->a->wide, m->n * m->ffn);
-    else
-        m->k->swiglu_forward(y->a->active, y->a->wide, m->n, m->ffn);
+    activate(m, y);
 }
 
 static void down_weights(const struct model *m, const struct layer *y, const act *dy, const act *dy_full)
