@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "tests/emu/machine.h"
@@ -369,20 +370,32 @@ static void write_bias_gradient(const task &t, void *bias, const std::vector<flo
         store(type, bias, i, sums[i]);
 }
 
-/* out (m,n) of one batch, in place, up to what is written into d. row_sums: of the values, for DGELU_BGRAD. */
-static float finish(const task &t, int64_t batch, std::vector<float> &out, std::vector<float> &row_sums)
+/* The vectors and matrices of one batch's epilogue. */
+struct epilogue {
+    cudaDataType bias_is, aux_is;
+    const char *bias;
+    char *aux;
+};
+
+static epilogue epilogue_of(const task &t, int64_t batch, const matrix &d)
 {
-    float alpha = t.alpha_at ? number_at(t.alpha_at) : t.alpha,
-          beta = t.beta_at ? number_at(t.beta_at) : t.beta;
-    matrix d = part(t.d, t.at_d, batch), c = beta != 0 ? part(t.c, t.at_c, batch) : d;
-    cudaDataType bias_is = (cudaDataType)bias_type(t.p, t.a, t.d);
-    cudaDataType aux_is = (cudaDataType)aux_type(t.p, t.d);
+    cudaDataType bias_is = (cudaDataType)bias_type(t.p, t.a, t.d), aux_is = (cudaDataType)aux_type(t.p, t.d);
     const char *bias = (const char *)t.p.bias + batch * t.p.bias_stride * (int64_t)element_size(bias_is);
     char *aux = (char *)t.p.aux + batch * t.p.aux_stride * (int64_t)element_size(aux_is);
     if (has_bias(t.p) && !is_in_piece(bias, d.rows * element_size(bias_is)))
         die("cublasLtMatmul: the bias is too short", "cublaslt.cpp", 0);
     if (has_aux(t.p) && !is_in_piece(aux, matrix_bytes({aux_is, d.rows, d.cols, (size_t)t.p.aux_ld, aux})))
         die("cublasLtMatmul: the aux matrix does not fit", "cublaslt.cpp", 0);
+    return {bias_is, aux_is, bias, aux};
+}
+
+/* From the products out (m,n) of one batch to what is written into d; row_sums: of its values, for DGELU_BGRAD. Gives the largest magnitude. */
+static float finish(const task &t, int64_t batch, const std::vector<float> &out, std::vector<float> &row_sums)
+{
+    float alpha = t.alpha_at ? number_at(t.alpha_at) : t.alpha,
+          beta = t.beta_at ? number_at(t.beta_at) : t.beta;
+    matrix d = part(t.d, t.at_d, batch), c = beta != 0 ? part(t.c, t.at_c, batch) : d;
+    epilogue e = epilogue_of(t, batch, d);
     float scale = alpha * number_at(t.p.a_scale) * number_at(t.p.b_scale), d_scale = number_at(t.p.d_scale);
     float c_scale = beta * number_at(t.p.c_scale), largest = 0;
     for (size_t j = 0; j < d.cols; j++)
@@ -391,41 +404,62 @@ static float finish(const task &t, int64_t batch, std::vector<float> &out, std::
             if (beta != 0)
                 x += c_scale * load(c.type, c.at, j * c.ld + i);
             if (has_bias(t.p))
-                x += load(bias_is, bias, i);
-            x = activated(t.p, aux_is, x, aux, j * (size_t)t.p.aux_ld + i);
+                x += load(e.bias_is, e.bias, i);
+            x = activated(t.p, e.aux_is, x, e.aux, j * (size_t)t.p.aux_ld + i);
             row_sums[i] += x;
-            largest = fabsf(x) > largest ? fabsf(x) : largest;
+            largest = std::max(largest, fabsf(x));
             store(d.type, d.at, j * d.ld + i, x * d_scale);
         }
     return largest;
 }
 
+/* row_sums: of d's values. */
+static void finish_bias_gradient(const task &t, int64_t batch, const matrix &a, const matrix &b,
+                                 const std::vector<float> &row_sums)
+{
+    std::vector<float> sums = row_sums;
+    if (t.p.epilogue == CUBLASLT_EPILOGUE_BGRADA)
+        sum_rows(sums.data(), a, t.p.transpose_a != CUBLAS_OP_N);
+    if (t.p.epilogue == CUBLASLT_EPILOGUE_BGRADB) {
+        sums.resize(t.d.cols);
+        sum_rows(sums.data(), b, t.p.transpose_b == CUBLAS_OP_N);
+    }
+    int64_t size = (int64_t)element_size((cudaDataType)bias_type(t.p, t.a, t.d));
+    write_bias_gradient(t, (char *)t.p.bias + batch * t.p.bias_stride * size, sums);
+}
+
 static void compute(const task &t)
 {
-    extent e = extent_of(t.p, t.a, t.b);
     bool ta = t.p.transpose_a != CUBLAS_OP_N, tb = t.p.transpose_b != CUBLAS_OP_N;
     float largest = 0;
     for (int64_t batch = 0; batch < t.d.batch; batch++) {
         matrix a = part(t.a, t.at_a, batch), b = part(t.b, t.at_b, batch);
-        std::vector<float> out(e.m * e.n), sums(t.p.epilogue == CUBLASLT_EPILOGUE_BGRADB ? e.n : e.m);
+        std::vector<float> out(t.d.rows * t.d.cols), row_sums(t.d.rows);
         multiply(out.data(), a, ta, b, tb);
-        std::vector<float> row_sums(e.m);
-        float most = finish(t, batch, out, row_sums);
-        largest = most > largest ? most : largest;
-        if (!has_bias_gradient(t.p))
-            continue;
-        if (t.p.epilogue == CUBLASLT_EPILOGUE_BGRADA)
-            sum_rows(sums.data(), a, ta);
-        else if (t.p.epilogue == CUBLASLT_EPILOGUE_BGRADB)
-            sum_rows(sums.data(), b, !tb);
-        else
-            sums = row_sums;
-        int64_t size = (int64_t)element_size((cudaDataType)bias_type(t.p, t.a, t.d));
-        write_bias_gradient(t, (char *)t.p.bias + batch * t.p.bias_stride * size, sums);
+        largest = std::max(largest, finish(t, batch, out, row_sums));
+        if (has_bias_gradient(t.p))
+            finish_bias_gradient(t, batch, a, b, row_sums);
     }
     if (t.p.amax) {
-        number_at(t.p.amax);
+        number_at(t.p.amax); /* is it on the device? */
         memcpy(t.p.amax, &largest, sizeof largest);
+    }
+}
+
+/* Is a pointer that its epilogue needs not set? */
+static bool lacks_pointer(const emu_product &p)
+{
+    return ((has_bias(p) || has_bias_gradient(p)) && !p.bias) || (has_aux(p) && !p.aux);
+}
+
+static void set_factors(task *t, const void *alpha, const void *beta)
+{
+    if (t->p.pointer_mode == CUBLASLT_POINTER_MODE_DEVICE) {
+        t->alpha_at = (const float *)alpha;
+        t->beta_at = (const float *)beta;
+    } else {
+        memcpy(&t->alpha, alpha, sizeof t->alpha);
+        memcpy(&t->beta, beta, sizeof t->beta);
     }
 }
 
@@ -599,9 +633,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
     else if (find_algorithms(a_layout, b_layout, c_layout, d_layout, no_preference, chosen) == 0)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     uintptr_t addresses = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d;
-    bool needs_bias = has_bias(*product) || has_bias_gradient(*product);
     if (addresses % chosen[0].alignment != 0 || workspace_bytes < chosen[0].workspace ||
-        (needs_bias && !product->bias) || (has_aux(*product) && !product->aux))
+        lacks_pointer(*product))
         return CUBLAS_STATUS_INVALID_VALUE;
     task t = {*product,
               *a_layout,
@@ -616,13 +649,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
               0,
               NULL,
               NULL};
-    if (product->pointer_mode == CUBLASLT_POINTER_MODE_DEVICE) {
-        t.alpha_at = (const float *)alpha;
-        t.beta_at = (const float *)beta;
-    } else {
-        memcpy(&t.alpha, alpha, sizeof t.alpha);
-        memcpy(&t.beta, beta, sizeof t.beta);
-    }
+    set_factors(&t, alpha, beta);
     uint64_t used = chosen[0].workspace;
     enqueue(
         stream,
