@@ -541,6 +541,41 @@ static void check_messages(struct comm_group *g)
     free(letters);
 }
 
+enum { LAPS = 3, TOKEN = 2000 };
+
+/* b = 2 a, where buffers are. */
+static void twice(void *b, const void *a)
+{
+    struct comm_terms terms = {a, a, 0, 0, 2};
+    memory->sum(NULL, b, &terms, TOKEN, COMM_REAL);
+}
+
+/* A row of numbers goes round and is doubled by everyone; on a device nobody waits for it, so that only the order of the work keeps it right. */
+static void check_ring(struct comm_group *g)
+{
+    int size = comm_size(g), me = comm_rank(g), next = (me + 1) % size, before = (me + size - 1) % size;
+    size_t bytes = TOKEN * sizeof(real);
+    real *host = mem_grow(NULL, TOKEN, sizeof *host);
+    for (size_t i = 0; i < TOKEN; i++)
+        host[i] = me == 0 ? (real)(i + 1) : 0;
+    void *a = moved_in(host, bytes), *b = buffer(bytes);
+    for (int lap = 0; size > 1 && lap < LAPS; lap++) {
+        if (me > 0)
+            comm_wait(comm_receive_start(g, a, bytes, before, 0));
+        twice(b, a);
+        comm_wait(comm_send_start(g, b, bytes, next, 0));
+        if (me == 0)
+            comm_wait(comm_receive_start(g, a, bytes, before, 0));
+    }
+    memory->free(b);
+    host = moved_out(a, bytes);
+    bool good = true;
+    for (size_t i = 0; size > 1 && me == 0 && i < TOKEN; i++)
+        good = good && host[i] == (real)ldexp((double)(i + 1), size * LAPS);
+    check(good, "what went round", (size_t)size, 0);
+    free(host);
+}
+
 /* ---- counters, limits, groups ----------------------------------------------------------------------------------------- */
 
 static void check_counters(struct comm_group *g)
@@ -586,6 +621,21 @@ static struct comm_group *pairs(void)
 {
     int ranks[2] = {comm->rank / 2 * 2, comm->rank / 2 * 2 + 1};
     return comm_group_new(comm, "pair", ranks, ranks[1] < comm->size ? 2 : 1);
+}
+
+/* Two fresh groups of the same two ranks, which begin with another one each. */
+static void check_first_use(void)
+{
+    struct comm_group *groups[2] = {pairs(), pairs()};
+    int first = comm->rank % 2;
+    struct job jobs[2];
+    for (int i = 0; i < 2; i++) {
+        jobs[i] = (struct job){
+            .group = groups[(first + i) % 2], .kind = REDUCE, .count = 100, .type = COMM_REAL, .salt = 4};
+        start_job(&jobs[i]);
+    }
+    end_job(&jobs[0]);
+    end_job(&jobs[1]);
 }
 
 static void check_no_group(void)
@@ -673,6 +723,7 @@ static void check_all(const char *folder)
     /* Many ranks over an emulated NCCL take turns of the few cores for each message. */
     bool brief = backend && comm->size > 4;
     check_no_group();
+    check_first_use();
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         comm->limits = limits[i];
         if (!brief || i == 1)
@@ -689,6 +740,8 @@ static void check_all(const char *folder)
             check_messages(turned);
     }
     check_default_limits(world);
+    check_ring(world);
+    check_ring(turned);
     comm->limits.small_bytes = 0;
     check_counters(world);
     check_counters(half);
