@@ -241,31 +241,50 @@ extern "C" ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int size, ncclUn
 
 /* ---- messages --------------------------------------------------------------------------------------------------------- */
 
-/* A launched group: the work of one step of a stream, asked until its messages are through. */
+/* A launched group: the work of one step of a stream, asked until its messages are through. The bytes go through copies: MPI touches its buffers at times when
+ * a device's memory is not to be touched (EMU_GUARD). */
 struct transfer {
     std::shared_ptr<bool> aborted;
     std::vector<operation> operations;
     std::vector<int> processes; /* of the peers */
     int tag;
     bool begun = false;
+    std::vector<std::vector<char>> copies;
     std::vector<MPI_Request> requests;
 };
+
+static void begin(transfer &t)
+{
+    t.copies.resize(t.operations.size());
+    for (size_t i = 0; i < t.operations.size(); i++) {
+        const operation &o = t.operations[i];
+        std::vector<char> &copy = t.copies[i];
+        t.requests.emplace_back();
+        copy.resize(o.bytes);
+        if (o.out) {
+            memcpy(copy.data(), o.data, o.bytes);
+            MPI_Isend(copy.data(), (int)o.bytes, MPI_BYTE, t.processes[i], t.tag, MPI_COMM_WORLD,
+                      &t.requests.back());
+        } else {
+            MPI_Irecv(copy.data(), (int)o.bytes, MPI_BYTE, t.processes[i], t.tag, MPI_COMM_WORLD,
+                      &t.requests.back());
+        }
+    }
+    t.begun = true;
+}
 
 static bool run(transfer &t)
 {
     if (*t.aborted)
         return true;
-    for (size_t i = 0; !t.begun && i < t.operations.size(); i++) {
-        const operation &o = t.operations[i];
-        MPI_Request request;
-        if (o.out)
-            MPI_Isend(o.data, (int)o.bytes, MPI_BYTE, t.processes[i], t.tag, MPI_COMM_WORLD, &request);
-        else
-            MPI_Irecv(o.data, (int)o.bytes, MPI_BYTE, t.processes[i], t.tag, MPI_COMM_WORLD, &request);
-        t.requests.push_back(request);
-    }
-    t.begun = true;
-    return all_done(t.requests);
+    if (!t.begun)
+        begin(t);
+    if (!all_done(t.requests))
+        return false;
+    for (size_t i = 0; i < t.operations.size(); i++)
+        if (!t.operations[i].out)
+            memcpy(t.operations[i].data, t.copies[i].data(), t.copies[i].size());
+    return true;
 }
 
 static void give_to_stream(ncclComm_t comm)
