@@ -108,7 +108,7 @@ bool comm_progress(struct comm *comm);
 /* ---- counters ---- */
 
 /* What went over a group since the last reset: calls, those with nothing to move included; bytes that this rank sent to others; seconds
- * that it was kept waiting in blocking calls and comm_wait. A barrier sends a byte a step, a sum each slice once and the own one to all. */
+ * that its host was kept waiting in blocking calls and comm_wait (over NCCL nearly none: there the device waits). A barrier sends a byte a step, a sum each slice once and the own one to all. */
 struct comm_counters {
     uint64_t calls, bytes;
     double seconds;
