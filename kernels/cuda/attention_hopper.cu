@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kernels/cuda/attention_hopper.cuh"
+#include "kernels/cuda/backend.h"
 
 #define KEYS   128 /* of a tile */
 #define STAGES 2   /* tiles of keys, and of values, that there is room for */
@@ -37,7 +38,7 @@ __device__ static struct piece piece_at(const struct attention &a, const struct 
     return p;
 }
 
-template <int SIZE> struct layout {
+template <int SIZE> struct forward_room {
     unsigned char q[PARTS(SIZE)][TILE(ROWS)];
     unsigned char k[STAGES][PARTS(SIZE)][TILE(KEYS)];
     unsigned char v[STAGES][PARTS(SIZE)][TILE(KEYS)];
@@ -57,7 +58,7 @@ __device__ static void fill_place(unsigned char (*to)[BYTES], const tensor_map *
 
 template <int SIZE>
 __device__ static void load_all(const struct attention &a, const struct pieces &all, const tensor_map *q,
-                                const tensor_map *k, const tensor_map *v, struct layout<SIZE> *room)
+                                const tensor_map *k, const tensor_map *v, struct forward_room<SIZE> *room)
 {
     int queries = 0, keys = 0; /* tiles loaded so far */
     for (int n = blockIdx.x; n < all.count; n += gridDim.x) {
@@ -139,13 +140,15 @@ template <int SIZE> __device__ __forceinline__ void rescale(float (&out)[SIZE / 
 
 /* Issues the scores of the tile of keys in `stage`, and the weighing of its values. */
 template <int SIZE>
-__device__ __forceinline__ void issue_keys(struct rows<SIZE> *x, const struct layout<SIZE> *room, int stage)
+__device__ __forceinline__ void issue_keys(struct rows<SIZE> *x, const struct forward_room<SIZE> *room,
+                                           int stage)
 {
     issue_scores<SIZE>(x->score, shared_address(&room->q[0][TILE(GROUP_ROWS) * my_group()]), TILE(ROWS),
                        shared_address(room->k[stage][0]), TILE(KEYS));
 }
 template <int SIZE>
-__device__ __forceinline__ void issue_values(struct rows<SIZE> *x, const struct layout<SIZE> *room, int stage)
+__device__ __forceinline__ void issue_values(struct rows<SIZE> *x, const struct forward_room<SIZE> *room,
+                                             int stage)
 {
     issue_weighing(x->out, x->p, shared_address(room->v[stage][0]), TILE(KEYS));
 }
@@ -163,7 +166,7 @@ __device__ __forceinline__ void turn_give(int group)
 /* The first tile's probabilities. */
 template <int SIZE>
 __device__ __forceinline__ void first_tile(struct rows<SIZE> *x, const struct attention &a,
-                                           struct layout<SIZE> *room, int row, int key, int count)
+                                           struct forward_room<SIZE> *room, int row, int key, int count)
 {
     float factor[2];
     struct signals *k = &room->k_signals[count % STAGES];
@@ -181,7 +184,7 @@ __device__ __forceinline__ void first_tile(struct rows<SIZE> *x, const struct at
 /* Weighs the values of tile `count` while the probabilities of the next are made, whose first key is `key`. */
 template <int SIZE>
 __device__ __forceinline__ void next_tile(struct rows<SIZE> *x, const struct attention &a,
-                                          struct layout<SIZE> *room, int row, int key, int count)
+                                          struct forward_room<SIZE> *room, int row, int key, int count)
 {
     float factor[2];
     int group = my_group(), next = count + 1;
@@ -210,7 +213,7 @@ __device__ __forceinline__ void next_tile(struct rows<SIZE> *x, const struct att
 
 /* Weighs the last tile's values. */
 template <int SIZE>
-__device__ __forceinline__ void last_tile(struct rows<SIZE> *x, struct layout<SIZE> *room, int count)
+__device__ __forceinline__ void last_tile(struct rows<SIZE> *x, struct forward_room<SIZE> *room, int count)
 {
     struct signals *v = &room->v_signals[count % STAGES];
     wait_full(v, count / STAGES);
@@ -267,7 +270,7 @@ __device__ __forceinline__ void finish(const struct rows<SIZE> *x, const struct 
 
 template <int SIZE>
 __device__ __forceinline__ void compute_all(const struct attention &a, const struct pieces &all,
-                                            struct layout<SIZE> *room)
+                                            struct forward_room<SIZE> *room)
 {
     int group = my_group();
     int queries = 0, keys = 0; /* tiles used so far */
@@ -301,7 +304,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
                     const __grid_constant__ tensor_map k, const __grid_constant__ tensor_map v)
 {
     DYN_SHARED(unsigned char, dynamic);
-    struct layout<SIZE> *room = (struct layout<SIZE> *)tile_start(dynamic);
+    struct forward_room<SIZE> *room = (struct forward_room<SIZE> *)tile_start(dynamic);
     if (threadIdx.x == 0) {
         signals_init(&room->q_signals);
         for (int i = 0; i < STAGES; i++) {
@@ -335,8 +338,9 @@ static bool wanted(void)
 
 bool attention_hopper_takes(const struct attention *a)
 {
-    return wanted() && hopper_multiprocessors() > 0 && a->half && (a->size == 64 || a->size == 128) &&
-           a->threshold == 0 && a->queries > 0 && a->keys > 0;
+    const struct cuda_device *device = device_properties();
+    return wanted() && device->major == 9 && device->minor == 0 && a->half &&
+           (a->size == 64 || a->size == 128) && a->threshold == 0 && a->queries > 0 && a->keys > 0;
 }
 
 /* Strides in elements. Where there is one sequence only its stride may be anything. */
@@ -374,9 +378,9 @@ static struct pieces pieces_of(const struct attention *a)
 
 template <int SIZE> static bool forward(const struct attention *a)
 {
-    int multiprocessors = hopper_multiprocessors();
+    int multiprocessors = device_properties()->multiprocessors;
     auto kernel = attention_wgmma<SIZE>;
-    size_t shared = sizeof(struct layout<SIZE>) + SWIZZLE_UNIT;
+    size_t shared = sizeof(struct forward_room<SIZE>) + SWIZZLE_UNIT;
     static bool prepared;
     struct pieces all = pieces_of(a);
     tensor_map q, k, v;

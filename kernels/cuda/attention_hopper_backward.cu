@@ -8,9 +8,9 @@
 #include "kernels/cuda/attention_hopper.cuh"
 
 #define PASSING 64 /* rows of a passing tile */
-#define STAGES  2  /* of passing tiles */
+#define STAGES  3  /* of passing tiles */
 
-template <int SIZE> struct layout {
+template <int SIZE> struct backward_room {
     unsigned char own[2][PARTS(SIZE)][TILE(ROWS)];
     unsigned char passing[STAGES][2][PARTS(SIZE)][TILE(PASSING)];
     struct attention_row rows[STAGES][PASSING]; /* of passing queries */
@@ -54,7 +54,7 @@ __device__ __forceinline__ int start_at(const struct work &w, int n)
 
 template <int SIZE, bool OF_KEYS>
 __device__ static void load_step(const struct attention &a, const struct work &w, const struct maps &maps,
-                                 const struct attention_row *rows, struct layout<SIZE> *room, int n)
+                                 const struct attention_row *rows, struct backward_room<SIZE> *room, int n)
 {
     int stage = n % STAGES, head = head_at(w, n), start = start_at(w, n);
     uint32_t row_bytes =
@@ -71,7 +71,7 @@ __device__ static void load_step(const struct attention &a, const struct work &w
 
 template <int SIZE, bool OF_KEYS>
 __device__ static void load_all(const struct attention &a, const struct work &w, const struct maps &maps,
-                                const struct attention_row *rows, struct layout<SIZE> *room)
+                                const struct attention_row *rows, struct backward_room<SIZE> *room)
 {
     struct signals *s = &room->own_signals;
     mbarrier_expect(&s->full, 2 * PARTS(SIZE) * TILE(ROWS));
@@ -141,8 +141,8 @@ __device__ __forceinline__ void score_gradients(struct sums<SIZE> *x, const stru
 }
 
 template <int SIZE>
-__device__ __forceinline__ void issue_both_scores(struct sums<SIZE> *x, const struct layout<SIZE> *room,
-                                                  int stage)
+__device__ __forceinline__ void issue_both_scores(struct sums<SIZE> *x,
+                                                  const struct backward_room<SIZE> *room, int stage)
 {
     int row = TILE(GROUP_ROWS) * my_group();
     settle(x->score);
@@ -157,7 +157,7 @@ __device__ __forceinline__ void issue_both_scores(struct sums<SIZE> *x, const st
 /* Issues d (64,SIZE) += p times passing tile i. */
 template <int SIZE>
 __device__ __forceinline__ void issue_sums(float (&d)[SIZE / 2], uint32_t (&p)[PASSING / 16][4],
-                                           const struct layout<SIZE> *room, int stage, int i)
+                                           const struct backward_room<SIZE> *room, int stage, int i)
 {
     settle(d);
     settle(p);
@@ -167,7 +167,7 @@ __device__ __forceinline__ void issue_sums(float (&d)[SIZE / 2], uint32_t (&p)[P
 
 template <int SIZE, bool OF_KEYS>
 __device__ __forceinline__ void step(struct sums<SIZE> *x, const struct attention &a, const struct work &w,
-                                     struct layout<SIZE> *room, int n)
+                                     struct backward_room<SIZE> *room, int n)
 {
     int stage = n % STAGES;
     const struct attention_row *passing = OF_KEYS ? room->rows[stage] : NULL;
@@ -223,7 +223,8 @@ __device__ __forceinline__ void finish(const struct sums<SIZE> *x, const struct 
 
 template <int SIZE, bool OF_KEYS>
 __device__ __forceinline__ void compute_all(const struct attention &a, const struct work &w,
-                                            const struct attention_row *rows, struct layout<SIZE> *room)
+                                            const struct attention_row *rows,
+                                            struct backward_room<SIZE> *room)
 {
     struct sums<SIZE> x;
     set_zero(x.d);
@@ -248,7 +249,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
                              const __grid_constant__ struct maps maps)
 {
     DYN_SHARED(unsigned char, dynamic);
-    struct layout<SIZE> *room = (struct layout<SIZE> *)tile_start(dynamic);
+    struct backward_room<SIZE> *room = (struct backward_room<SIZE> *)tile_start(dynamic);
     if (threadIdx.x == 0) {
         signals_init(&room->own_signals);
         for (int i = 0; i < STAGES; i++)
@@ -273,7 +274,7 @@ template <int SIZE, bool OF_KEYS>
 static void run(const struct attention *a, const struct attention_row *rows, const struct maps &maps)
 {
     auto kernel = attention_wgmma_backward<SIZE, OF_KEYS>;
-    size_t shared = sizeof(struct layout<SIZE>) + SWIZZLE_UNIT;
+    size_t shared = sizeof(struct backward_room<SIZE>) + SWIZZLE_UNIT;
     static bool prepared;
     if (!prepared)
         CHECK(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -40,18 +40,6 @@
 /* The driver's description of an array, by which TMA finds a box of it: a kernel takes it as `const __grid_constant__ tensor_map`. */
 typedef CUtensorMap tensor_map;
 
-/* SMs of the device when it runs sm_90a, else 0. */
-static inline int hopper_multiprocessors(void)
-{
-    int device, major, minor, count;
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
-        return 0;
-    return major == 9 && minor == 0 ? count : 0;
-}
-
 /* cuTensorMapEncodeTiled, which is the driver's and not to be linked with; NULL where the driver has none. */
 static inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder(void)
 {

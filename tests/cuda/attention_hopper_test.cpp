@@ -4,12 +4,11 @@
 typedef f32::act act;
 typedef float real;
 #include "kernels/cuda/attention.h"
-#include "kernels/cuda/hopper.cuh"
 
 static void each_order(const std::function<void(uint64_t seed)> &work)
 {
     static const char *const orders[] = {"fwd", "rev", "rand"};
-    if (!hopper_multiprocessors())
+    if (!on_hopper())
         skip();
     for (uint64_t i = 0; i < 3; i++) {
         emu_schedule(orders[i], 1 + i);
@@ -49,7 +48,7 @@ static void nan_stays_in_its_row(void **state)
 static void two_calls_have_the_same_bits(void **state)
 {
     (void)state;
-    if (!hopper_multiprocessors())
+    if (!on_hopper())
         skip();
     random_bits r(7);
     attention_data d({2, 200, 200, 2, 1, 64, true, 0, 1, 0}, true, r);
@@ -98,7 +97,7 @@ static struct attention simple_call(attention_data &d)
 static void only_what_it_can_is_taken(void **state)
 {
     (void)state;
-    if (!hopper_multiprocessors())
+    if (!on_hopper())
         skip();
     random_bits r(1);
     attention_data d({1, 8, 8, 1, 1, 64, true, 0, 1, 0}, true, r);
@@ -138,6 +137,7 @@ int main(void)
         cmocka_unit_test(two_calls_have_the_same_bits),
         cmocka_unit_test(only_what_it_can_is_taken),
     };
+    setenv("EMU_CAPABILITY", "9.0", 1);
     setenv("BELAY_CUDA_ATTENTION", "wgmma", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

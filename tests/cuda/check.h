@@ -214,6 +214,14 @@ static inline double rounding(bool half)
 
 /* ---- running ---- */
 
+/* Does the device run code for sm_90a? */
+static inline bool on_hopper(void)
+{
+    struct cudaDeviceProp device;
+    assert_int_equal(cudaGetDeviceProperties(&device, 0), cudaSuccess);
+    return device.major == 9 && device.minor == 0;
+}
+
 /* The reference. */
 static inline const f64::kernels *reference(void)
 {

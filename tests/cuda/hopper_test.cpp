@@ -15,7 +15,7 @@
 static void each_order(const std::function<void(uint64_t seed)> &work)
 {
     static const char *const orders[] = {"fwd", "rev", "rand", "rand"};
-    if (!hopper_multiprocessors())
+    if (!on_hopper())
         skip();
     for (uint64_t i = 0; i < 4; i++) {
         emu_schedule(orders[i], 1 + i);
@@ -173,7 +173,7 @@ static void a_box_is_loaded_and_swizzled(void **state)
 static void what_tma_cannot_load_is_refused(void **state)
 {
     (void)state;
-    if (!hopper_multiprocessors())
+    if (!on_hopper())
         skip();
     array x(true, 4096);
     uint64_t size[4] = {64, 2, 2, 2}, stride[3] = {128, 256, 512};
@@ -474,5 +474,6 @@ int main(void)
         cmocka_unit_test(a_tile_that_is_loaded_too_early_is_found),
 #endif
     };
+    setenv("EMU_CAPABILITY", "9.0", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

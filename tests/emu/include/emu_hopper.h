@@ -36,10 +36,6 @@ void wgmma(int n, float *d, const uint32_t *a_registers, uint64_t a, uint64_t b,
            const char *f, int l);
 } // namespace emu
 
-inline int hopper_multiprocessors()
-{
-    return 3;
-}
 inline bool tensor_map_make(tensor_map *map, const void *base, const uint64_t *size, const uint64_t *stride,
                             const uint32_t *box)
 {
