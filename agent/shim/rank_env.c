@@ -151,11 +151,14 @@ static void set_belay(char ***env, const struct rank_env *in, size_t index)
 static void set_device(char ***env, const struct rank_env *in, size_t index)
 {
     set_int(env, "OMP_NUM_THREADS", in->order->cpus > 0 ? in->order->cpus : 1);
-    if (strcmp(in->order->device, "gpu") == 0)
+    if (strcmp(in->order->device, "gpu") == 0) {
         set_int(env, "CUDA_VISIBLE_DEVICES", in->order->ranks[index].slot);
-    else
+        envlist_set(env, "CUDA_DEVICE_ORDER",
+                    "PCI_BUS_ID"); /* as the inventory numbers them (agent/gpus.c) */
+    } else {
         envlist_set(env, "OMPI_MCA_mpi_yield_when_idle",
                     "1"); /* CPU slots may be more than there are cores */
+    }
 }
 
 /* Open MPI 4.1 takes a launcher it does not know for none and starts every rank as a world of its own; JSM_JSRUN_PORT is

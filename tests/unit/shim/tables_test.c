@@ -145,6 +145,7 @@ static void test_env_of_a_gpu_rank_and_the_jobs_own(void **state)
 {
     (void)state;
     static const struct expect rows[] = {{"CUDA_VISIBLE_DEVICES", "4"},
+                                         {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
                                          {"OMP_NUM_THREADS", "1"},
                                          {"OMPI_MCA_mpi_yield_when_idle", NULL},
                                          {"OMPI_MCA_btl_tcp_if_include", NULL},
