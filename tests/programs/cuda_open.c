@@ -55,5 +55,7 @@ int main(int argc, char **argv)
     printf("version %d\ndevices %d\n", b->version, devices);
     if (devices == 0)
         printf("because %s\n", err.text);
-    return devices == 0 ? 0 : use(b);
+    if (devices == 0 || use(b) != 0)
+        return devices != 0;
+    return use(b); /* once more: closing has given everything back */
 }
