@@ -189,7 +189,7 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(CUDA_ARCH) -Werror all-warnings -Xptxas
 CUDA_LIB := $(if $(NVCC),$(BUILD)/lib/libbelay_cuda.so)
 CUDA_OBJ := $(patsubst %,$(BUILD)/cuda/%.o,$(basename $(CUDA_SRC) $(NCCL_SRC) $(CUDA_COMMON)))
 CUDA_LINK := -shared -pthread -Wl,-z,defs -Wl,--as-needed -Wl,--version-script=$(CUDA_EXPORTS)
-cuda: $(CUDA_LIB)
+all cuda: $(CUDA_LIB)
 $(BUILD)/cuda/%.o: %.cu
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
@@ -420,8 +420,7 @@ uninstall:
 clean:
 	rm -rf build
 help:
-	@echo "make            build every program into build/bin/"
-	@echo "make cuda       build/lib/libbelay_cuda.so, where CUDA's nvcc is found (docs/cuda.md)"
+	@echo "make            build every program into build/bin/, and where CUDA's nvcc is found build/lib/libbelay_cuda.so (NO_CUDA=1: not)"
 	@echo "make demo       install what is missing, build, and show a training job survive a kill and a drain"
 	@echo "make check      install what is missing, build, lint, and run every test (SANITIZER=address|undefined|thread)"
 	@echo "make check-interop  only the tests against other programs (tests/interop; needs npm's registry the first time)"
