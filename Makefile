@@ -253,6 +253,17 @@ $(BUILD)/tests/cuda/%_test: $(BUILD)/emu-san/tests/cuda/%_test.o $(EMU_SAN_OBJ) 
 	@echo "  LD $@"
 	@$(CXX) $(EMU_SAN) $^ -fopenmp $(LIBS_KERNELS) $(SYSLIBS_common) -lcmocka -o $@
 
+# And once more against the toolkit, for a GPU (tests/gpu/run.sh); not what is about the emulator itself.
+GPU_TESTS := $(patsubst tests/cuda/%.cpp,$(BUILD)/tests/gpu/%,$(filter-out $(patsubst %,tests/cuda/%_test.cpp,backend cublaslt hopper planted streams),$(CUDA_TEST_SRC)))
+gpu-tests: $(GPU_TESTS)
+$(BUILD)/cuda/%.o: %.cpp
+	@mkdir -p $(@D)
+	@$(CXX) -std=c++17 -O2 -isystem $(CUDA_ROOT)/include -I. -D_GNU_SOURCE -MMD -MP -c $< -o $@
+$(BUILD)/tests/gpu/%_test: $(BUILD)/cuda/tests/cuda/%_test.o $(BUILD)/cuda/tests/gpu/order.o $(CUDA_OBJ) $(filter $(BUILD)/double/kernels/%,$(DOUBLE_OBJ)) $(call archives,common)
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	@$(CXX) $^ -fopenmp -L$(CUDA_ROOT)/lib64 -Wl,-rpath,$(CUDA_ROOT)/lib64 -lcudart_static -lcublasLt -lnccl -ldl -lrt $(LIBS_KERNELS) $(SYSLIBS_common) -lcmocka -o $@
+
 # Small programs that integration tests start as ranks or tools: tests/programs/NAME.c (MPI) .
 TOOL_SRC := $(wildcard tests/programs/*.c)
 TOOLS := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(TOOL_SRC)) $(BUILD)/tests/programs/comm_check_double
