@@ -140,14 +140,14 @@ static void linear_back(real *const *dx, real *const *x)
 /* two layers with GELU between them: x (N,C), up (OUT,C) and its bias, down (C,OUT) */
 static double linear_gelu(real *const *x)
 {
-    struct kernel_linear up = layer_of(x), down = {acts(x[3]), NULL, OUT, C};
+    struct kernel_linear up = layer_of(x), down = {acts(x[3]), NULL, OUT, C, NULL};
     k->linear_gelu_forward(acts(lse), acts(other), acts(x[0]), &up, N);
     k->linear_forward(acts(out), NULL, acts(lse), &down, N);
     return weighted(N * C);
 }
 static void linear_gelu_back(real *const *dx, real *const *x)
 {
-    struct kernel_linear up = layer_of(x), down = {acts(x[3]), NULL, OUT, C};
+    struct kernel_linear up = layer_of(x), down = {acts(x[3]), NULL, OUT, C, NULL};
     real dbefore[N * OUT];
     k->linear_weights(dx[3], NULL, acts(weight), acts(lse), &down, N);
     k->linear_gelu_backward(acts(dbefore), acts(weight), acts(other), &down, N);
