@@ -175,8 +175,8 @@ $(BUILD)/tests/mesh/mesh_check: $(BUILD)/obj/tests/mesh/mesh_check.o $(call arch
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_runtime) -o $@
 
 # ---- the CUDA backend (docs/cuda.md) ----------------------------------------------------------------------------------
-# libbelay_cuda.so, where there is a toolkit: CUDA_HOME, else nvcc in the PATH, else /usr/local/cuda. NO_CUDA=1 leaves it out. What ptxas says of registers
-# is kept beside each object (FILE.ptxas).
+# libbelay_cuda.so, where there is a toolkit: CUDA_HOME, else nvcc in the PATH, else /usr/local/cuda. NO_CUDA=1 leaves it out, and so does a header of cuBLAS or
+# NCCL that the compiler does not find, with a line that says so. What ptxas says of registers is kept beside each object (FILE.ptxas).
 CUDA_SRC := $(wildcard kernels/cuda/*.cu)
 NCCL_SRC := $(wildcard runtime/comm/nccl/*.c)
 CUDA_COMMON := $(addprefix common/,clock.c err.c fsutil.c log.c mem.c)
@@ -186,10 +186,16 @@ CUDA_ROOT := $(patsubst %/bin/nvcc,%,$(NVCC))
 # A100, Hopper, and by the driver's compiler whatever is newer
 CUDA_ARCH := -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_80,code=compute_80 -gencode=arch=compute_90a,code=sm_90a
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(CUDA_ARCH) -Werror all-warnings -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden -I. -D_GNU_SOURCE
-CUDA_LIB := $(if $(NVCC),$(BUILD)/lib/libbelay_cuda.so)
+hash := \#
+CUDA_MISSING := $(if $(NVCC),$(shell printf '$(hash)if !__has_include(<%s>)\n%s\n$(hash)endif\n' cublasLt.h cublasLt.h nccl.h nccl.h | $(CC) -E -P -isystem $(CUDA_ROOT)/include -x c - | xargs))
+CUDA_LIB := $(if $(NVCC),$(if $(CUDA_MISSING),,$(BUILD)/lib/libbelay_cuda.so))
 CUDA_OBJ := $(patsubst %,$(BUILD)/cuda/%.o,$(basename $(CUDA_SRC) $(NCCL_SRC) $(CUDA_COMMON)))
 CUDA_LINK := -shared -pthread -Wl,-z,defs -Wl,--as-needed -Wl,--version-script=$(CUDA_EXPORTS)
-all cuda: $(CUDA_LIB)
+all: $(CUDA_LIB) $(if $(CUDA_MISSING),cuda-left-out)
+cuda: $(or $(CUDA_LIB),cuda-left-out)
+	@[ -n "$(CUDA_LIB)" ]
+cuda-left-out:
+	@echo "The CUDA backend is left out: there is $(or $(NVCC),no nvcc)$(if $(CUDA_MISSING), without $(CUDA_MISSING)). It needs CUDA 13 with the headers of cuBLAS and NCCL (README.md, With GPUs)." >&2
 $(BUILD)/cuda/%.o: %.cu
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
@@ -431,7 +437,7 @@ uninstall:
 clean:
 	rm -rf build
 help:
-	@echo "make            build every program into build/bin/, and where CUDA's nvcc is found build/lib/libbelay_cuda.so (NO_CUDA=1: not)"
+	@echo "make            build every program into build/bin/, and where CUDA is found build/lib/libbelay_cuda.so (NO_CUDA=1: not; make cuda: that alone)"
 	@echo "make demo       install what is missing, build, and show a training job survive a kill and a drain"
 	@echo "make check      install what is missing, build, lint, and run every test (SANITIZER=address|undefined|thread)"
 	@echo "make check-interop  only the tests against other programs (tests/interop; needs npm's registry the first time)"
@@ -441,5 +447,5 @@ help:
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: cuda cuda-registers lint-cuda-registers sim-check sim-check-planted all check check-run check-interop unit build-tests bench-train bench-turn bench-placement bench-kernels lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
+.PHONY: cuda cuda-left-out cuda-registers lint-cuda-registers sim-check sim-check-planted all check check-run check-interop unit build-tests bench-train bench-turn bench-placement bench-kernels lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:

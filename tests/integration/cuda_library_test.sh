@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../lib.sh"
 build=${BELAY_BIN%/bin}
 open=$BELAY_TEST_PROGRAMS/cuda_open
-plan 10
+plan 12
 
 exports() { nm -D --defined-only "$1" | awk '{ print $NF }'; }
 # check NAME FILE: what holds for both
@@ -33,3 +33,10 @@ else
     skip "$what" "no nvcc built it"
   done
 fi
+
+# --- a toolkit without the headers of cuBLAS and NCCL
+mkdir -p "$SCRATCH"/toolkit/{bin,include} && : >"$SCRATCH/toolkit/bin/nvcc"
+unset MAKEFLAGS MAKELEVEL # of the make that runs the tests
+said=$(make -C "$(dirname "$0")/../.." --no-print-directory CC="cc -nostdinc" BUILD="$SCRATCH/build" CUDA_HOME="$SCRATCH/toolkit" NO_CUDA='' SANITIZER='' cuda 2>&1)
+is "make cuda fails" $? 2
+like "and says what is missing" "$said" "^The CUDA backend is left out: there is $SCRATCH/toolkit/bin/nvcc without cublasLt\.h nccl\.h\. It needs CUDA 13"
