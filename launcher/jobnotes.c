@@ -76,10 +76,12 @@ static void tell_of_paths(const char *file, const struct job_train *t)
 
 /* ---- what is set aside ---- */
 
-/* The bundled runtime computes in host memory, also on nodes with GPUs. */
+/* A job that is for GPUs alone does not compute in host memory. */
 static void tell_of_memory(const char *file, const struct job_spec *spec)
 {
     struct memory m;
+    if (spec->device == DEVICE_GPU)
+        return;
     memory_of(spec, false, &m);
     char *note = memorynote_host(spec, &m);
     if (note)

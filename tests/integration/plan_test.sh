@@ -120,6 +120,9 @@ quickstart=$ROOT/examples/quickstart.yaml
 like "host memory that is not set aside" "$(belay plan "$quickstart" --set 'train.model={preset: llama3-8b, context: 128}' | sed -n 2p)" \
   '^note: a rank is predicted to need 1[0-9]{2} GiB and resources.memory sets [0-9.]+ [GM]iB aside; placement counts only what is set aside: write resources.memory: 1[0-9]0GiB$'
 is "none of what is" "$(belay plan "$quickstart" | grep -c '^note: ')" 0
+exits "the example for GPUs" 0 belay plan "$ROOT/examples/gpu.yaml" --gpu h200
+like "is for eight, and fits" "$(head -1 out)" '^gpt2-124m with 124M parameters on 8 h200: 9.96G tokens in .* of 141 GB a device'
+is "nothing is said of host memory" "$(belay validate "$ROOT/examples/gpu.yaml" 2>&1 | grep -c 'predicted to need')" 0
 near_mib=$(belay plan "$quickstart" --set train.precision=bf16 --gpu cpu -o json | json .memory.total | perl -ne 'printf "%d", $_ / 1048576 + 1')
 like "nor what fp32 gradients take besides in bf16" "$(belay plan "$quickstart" --set train.precision=bf16 --gpu cpu --set resources.memory="${near_mib}MiB" | sed -n 2p)" \
   '^note: a rank is predicted to need [0-9.]+ MiB \(1\.[0-9]+ MiB of it because the bundled runtime keeps gradients in fp32\) and resources.memory'
