@@ -88,7 +88,7 @@ static int take(const struct cuda_backend *cuda, int devices, struct backend *ou
 {
     out->number = choose(devices);
     if (cuda->open(out->number, comm_env_rank(), &out->device, err) != 0)
-        return err_prefix(err, "GPU %d", out->number);
+        return -1; /* the sentence names the GPU */
     out->cuda = cuda;
     out->comm = (struct comm_device){.memory = cuda->memory, .direct = cuda->transport};
     (void)snprintf(out->comm.id, sizeof out->comm.id, "%s", out->device.id); /* of one size */

@@ -34,6 +34,8 @@ is "a GPU without its backend is an error" $? 1
 like "and says so" "$said" 'no GPU to compute on \(device: cpu takes the CPU\): the CUDA backend cannot be loaded \(/nowhere/lib.so'
 said=$(EMU_DEVICES=0 belay-train straight.yaml 2>&1)
 like "so does the lack of a GPU" "$said" 'no GPU to compute on .*: no NVIDIA GPU is visible here'
+said=$(EMU_CAPABILITY=7.5 belay-train straight.yaml 2>&1)
+like "and a GPU that is too old" "$said" 'takes the CPU\): GPU 0 \(Emulated GPU\) has compute capability 7\.5; Belay needs 8\.0'
 gpu_job other
 ok "auto takes the CPU then" to none env EMU_DEVICES=0 belay-train other.yaml --set resources.device=auto --set train.steps=1
 like "and tells its library" "$(cat none)" 'OpenBLAS'
