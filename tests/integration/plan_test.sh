@@ -122,6 +122,8 @@ like "host memory that is not set aside" "$(belay plan "$quickstart" --set 'trai
 is "none of what is" "$(belay plan "$quickstart" | grep -c '^note: ')" 0
 exits "the example for GPUs" 0 belay plan "$ROOT/examples/gpu.yaml" --gpu h200
 like "is for eight, and fits" "$(head -1 out)" '^gpt2-124m with 124M parameters on 8 h200: 9.96G tokens in .* of 141 GB a device'
+like "in fp8 it is planned as in bf16, which is said" "$(belay plan "$ROOT/examples/gpu.yaml" --set train.precision=fp8 2>/dev/null | sed -n 2p)" \
+  '^note: fp8 is planned as bf16'
 is "nothing is said of host memory" "$(belay validate "$ROOT/examples/gpu.yaml" 2>&1 | grep -c 'predicted to need')" 0
 near_mib=$(belay plan "$quickstart" --set train.precision=bf16 --gpu cpu -o json | json .memory.total | perl -ne 'printf "%d", $_ / 1048576 + 1')
 like "nor what fp32 gradients take besides in bf16" "$(belay plan "$quickstart" --set train.precision=bf16 --gpu cpu --set resources.memory="${near_mib}MiB" | sed -n 2p)" \
