@@ -3,7 +3,8 @@
  * It is as hard to please as the real one, so that who uses it wrongly hangs or fails here: making a communicator takes several questions and all its
  * ranks; two ranks on one device are refused; a group of sends and receives is launched only when the peers that it is the first between have
  * launched theirs, and until then the communicator takes nothing else; what was launched is done in its stream's order, when the peer
- * has come to it. Everything moves when somebody asks for a communicator's state, or a stream moves.
+ * has come to it; destroying a communicator that was not finalized waits for the others to do so, too. Everything moves when somebody asks for a
+ * communicator's state, or a stream moves.
  *
  * EMU_NCCL_DEAD=RANK:AFTER[:silent]: this rank of MPI's world stops for ever at its group number AFTER (0: when it makes its first communicator); unless
  * silent, the others are told as an error of their communicators. Messages are in MPI_COMM_WORLD, which nobody else may use. */
@@ -25,7 +26,7 @@
 #define LEAST_QUESTIONS 3 /* before a communicator is ready, or a group launched */
 
 /* Kinds of messages of a communicator: tags of MPI. */
-enum kind { JOINING, TABLE, SENDER_HERE, RECEIVER_HERE, DATA, DYING, KINDS };
+enum kind { JOINING, TABLE, SENDER_HERE, RECEIVER_HERE, DATA, DYING, LEAVING, KINDS };
 
 struct unique_id {
     int root, serial; /* the process that made it, and which of its own it is */
@@ -49,7 +50,7 @@ struct ncclComm {
     int rank, size, root, tag; /* tag: of kind 0 */
     std::vector<member> members;
     std::vector<MPI_Request> requests; /* of what is being waited for */
-    enum { JOINS, AWAITS_TABLE, IDLE, LAUNCHES } state;
+    enum { JOINS, AWAITS_TABLE, IDLE, LAUNCHES, LEAVES, LEFT } state;
     int questions; /* since the state began */
     ncclResult_t error;
     std::string reason;
@@ -386,17 +387,38 @@ extern "C" ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *sta
         join(comm);
     else if (comm->state == ncclComm::LAUNCHES)
         launch(comm);
-    *state = comm->error != ncclSuccess      ? comm->error
-             : comm->state != ncclComm::IDLE ? ncclInProgress
-                                             : ncclSuccess;
+    else if (comm->state == ncclComm::LEAVES && all_done(comm->requests) &&
+             comm->questions >= LEAST_QUESTIONS)
+        comm->state = ncclComm::LEFT;
+    bool done = comm->state == ncclComm::IDLE || comm->state == ncclComm::LEFT;
+    *state = comm->error != ncclSuccess ? comm->error : done ? ncclSuccess : ncclInProgress;
     emu::pump();
     return ncclSuccess;
 }
 
-extern "C" ncclResult_t ncclCommDestroy(ncclComm_t comm)
+extern "C" ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     if (comm->state != ncclComm::IDLE)
         return fail(comm, ncclInvalidUsage, "the communicator has something to do");
+    for (const member &m : comm->members)
+        if (m.rank != comm->rank) {
+            send_to(comm, m.process, LEAVING, "", 0);
+            receive_from(comm, m.process, LEAVING, &comm->hello, 0);
+        }
+    comm->state = ncclComm::LEAVES;
+    comm->questions = 0;
+    return ncclInProgress;
+}
+
+extern "C" ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    if (comm->state != ncclComm::LEFT) {
+        ncclResult_t rc = ncclCommFinalize(comm);
+        if (rc != ncclInProgress)
+            return rc;
+        while (!all_done(comm->requests))
+            emu::pump();
+    }
     delete comm;
     return ncclSuccess;
 }

@@ -51,6 +51,13 @@ struct channel *channel_new(const struct channel *as)
     return c;
 }
 
+void channel_leave(struct channel *c)
+{
+    watch_check(c, "ncclCommFinalize", ncclCommFinalize(c->comm));
+    c->state = CHANNEL_LEAVES;
+    c->since = clock_monotonic_s();
+}
+
 void channel_free(struct channel *c)
 {
     struct channel **at = &nccl.channels;
@@ -82,6 +89,8 @@ static bool is_ready(struct channel *c)
         c->state = CHANNEL_READY;
         c->since = clock_monotonic_s();
     }
+    if (c->state == CHANNEL_LEAVES && settled(c))
+        c->state = CHANNEL_LEFT;
     return c->state == CHANNEL_READY;
 }
 
@@ -153,6 +162,11 @@ void channel_move(struct channel *c)
 bool channel_idle(const struct channel *c)
 {
     return c->state == CHANNEL_READY && !c->first;
+}
+
+bool channel_left(const struct channel *c)
+{
+    return c->state == CHANNEL_LEFT;
 }
 
 void channel_await(struct channel *c, bool (*reached)(const struct channel *c))

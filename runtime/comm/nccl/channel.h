@@ -66,7 +66,7 @@ struct channel {
     int maker; /* rank of the run that makes the id */
     int ctas;  /* thread blocks that it may use */
     bool point;
-    enum { CHANNEL_ASKS, CHANNEL_STARTS, CHANNEL_READY } state;
+    enum { CHANNEL_ASKS, CHANNEL_STARTS, CHANNEL_READY, CHANNEL_LEAVES, CHANNEL_LEFT } state;
     double since; /* when it began to wait for what it waits for now */
     struct comm_get *get;
     ncclComm_t comm;
@@ -79,13 +79,16 @@ struct channel {
 
 /* Begins to make it: name, key, rank, size, maker, ctas and point are given. The result is known to the watch. */
 struct channel *channel_new(const struct channel *as);
-/* All its work has been waited for. */
+/* All its work has been waited for: begins to leave the other ranks, which they do, too. Does not wait: ranks may leave their channels in any order. */
+void channel_leave(struct channel *c);
+/* After all of the link have been left: what is left to do needs no other rank. */
 void channel_free(struct channel *c);
 /* Moves the communicator and its queue as far as they go now. */
 void channel_move(struct channel *c);
 /* Moves it until `reached` (or the time limit). */
 void channel_await(struct channel *c, bool (*reached)(const struct channel *c));
 bool channel_idle(const struct channel *c); /* ready, and nothing waits */
+bool channel_left(const struct channel *c);
 /* Takes the batch, whose messages it copies. */
 struct comm_batch *channel_post(struct channel *c, const struct comm_post *post, struct comm_mark *start);
 

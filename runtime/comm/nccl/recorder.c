@@ -71,6 +71,8 @@ static const char *state_of(const struct channel *c)
         return "waits for the id that another rank makes";
     if (c->state == CHANNEL_STARTS)
         return "waits for the other ranks to join";
+    if (c->state == CHANNEL_LEAVES)
+        return "waits for the other ranks to leave";
     if (!c->first)
         return "ready";
     return c->first->state == BATCH_STARTED ? "waits for a call to be launched" : "has calls that wait";

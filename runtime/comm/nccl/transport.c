@@ -9,6 +9,7 @@
  * other rank, so that groups may be used in another order on each. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/mem.h"
 #include "kernels/cuda/device.h"
@@ -27,6 +28,17 @@ __attribute__((constructor)) static void ask_for_queues(void)
 {
     (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32",
                  0); /* the most there are; what the user has set stays */
+}
+
+/* A kernel that is loaded when it is first launched may have to wait until the device does nothing, while a receive waits there for a peer, and the peer perhaps for
+ * what this rank launches next ("Potential Hazards" of lazy loading in the CUDA programming guide). So where there are other ranks all are loaded at the start,
+ * which takes seconds, and some hundred MB for cuBLASLt's. */
+__attribute__((constructor)) static void ask_for_kernels(void)
+{
+    const char *size = getenv("OMPI_COMM_WORLD_SIZE");
+    size = size ? size : getenv("WORLD_SIZE");
+    if (size && strcmp(size, "1") != 0)
+        (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
 /* Messages of a tag to or from a peer. */
@@ -100,16 +112,32 @@ static struct comm_link *nccl_link(const struct comm_members *members)
     return link;
 }
 
+/* Has the channel's work done, and begins to leave it. */
+static void leave(struct channel *c)
+{
+    channel_await(c, channel_idle);
+    device_wait(lane_stream(c->lane));
+    channel_leave(c);
+}
+
+static void end(struct channel *c)
+{
+    channel_await(c, channel_left);
+    channel_free(c);
+}
+
+/* Destroying a communicator waits for the other ranks of the node to do so, too, and each rank has its pairs in another order. So all are left first, which
+ * waits for nobody. */
 static void nccl_unlink(struct comm_link *link)
 {
-    device_wait(lane_stream(link->collective->lane));
-    channel_free(link->collective);
+    leave(link->collective);
+    for (const struct pair *p = link->pairs; p; p = p->next)
+        leave(p->channel);
+    end(link->collective);
     while (link->pairs) {
         struct pair *p = link->pairs;
         link->pairs = p->next;
-        channel_await(p->channel, channel_idle);
-        device_wait(lane_stream(p->channel->lane));
-        channel_free(p->channel);
+        end(p->channel);
         free(p);
     }
     free(link->ranks);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/mem.h"
 #include "kernels/cuda/device.h"
 #include "runtime/comm/nccl/channel.h"
 
@@ -49,26 +50,31 @@ static void write_all(void)
         recorder_write(c);
 }
 
-/* In a thread of its own, as it may not come back. */
-static void *abort_all(void *arg)
+static void *abort_one(void *comm)
 {
-    (void)arg;
-    for (struct channel *c = nccl.channels; c; c = c->next)
-        if (c->comm)
-            (void)ncclCommAbort(c->comm);
+    (void)ncclCommAbort(comm);
     return NULL;
 }
 
+/* Each in a thread of its own: it may not come back, and memory is freed by it, which waits for the kernels of all others to leave the device. */
 static void abort_in_time(void)
 {
-    pthread_t thread;
+    size_t n = 0, started = 0;
+    for (const struct channel *c = nccl.channels; c; c = c->next)
+        n += c->comm != NULL;
+    pthread_t *threads = mem_grow(NULL, n + 1, sizeof *threads);
+    for (const struct channel *c = nccl.channels; c; c = c->next)
+        if (c->comm && pthread_create(&threads[started], NULL, abort_one, c->comm) == 0)
+            started++;
     struct timespec end;
-    if (pthread_create(&thread, NULL, abort_all, NULL) != 0)
-        return;
     (void)clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += ABORT_S;
-    if (pthread_timedjoin_np(thread, NULL, &end) != 0)
+    size_t joined = 0;
+    while (joined < started && pthread_timedjoin_np(threads[joined], NULL, &end) == 0)
+        joined++;
+    if (joined < started)
         device_say("NCCL's communicators could not be aborted within %d s", ABORT_S);
+    free(threads);
 }
 
 _Noreturn void watch_fail(const struct channel *c, const char *call, const char *reason)
@@ -120,7 +126,7 @@ static void check_error(const struct channel *c)
 /* Does the channel wait for another rank before it can give the device anything? */
 static bool waits(const struct channel *c)
 {
-    return c->state != CHANNEL_READY || c->first;
+    return (c->state != CHANNEL_READY && c->state != CHANNEL_LEFT) || c->first;
 }
 
 /* The channel that has waited longest; NULL when none waits. since: from when on. */
