@@ -102,14 +102,25 @@ static int open_gpu(struct backend *out, struct err *err)
     return devices > 0 ? take(cuda, devices, out, err) : -1;
 }
 
-/* No GPU is nothing to speak of, a GPU that is left alone is. */
+/* Has whoever started this process hidden the GPUs from it? */
+static bool hidden(void)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    return visible && (!*visible || strcmp(visible, "-1") == 0);
+}
+
+/* No GPU is nothing to speak of, a GPU that is left alone is: because of its driver, say. */
 static int open_any(struct backend *out, struct err *err)
 {
-    const struct cuda_backend *cuda = worth_a_look() ? load(err) : NULL;
-    if (!cuda && worth_a_look() && comm_env_rank() == 0)
-        log_warn("computing on the CPU, though there seems to be a GPU: %s", err->text);
+    if (!worth_a_look() || hidden())
+        return 0;
+    const struct cuda_backend *cuda = load(err);
     int devices = cuda ? cuda->devices(err) : 0;
-    return devices > 0 ? take(cuda, devices, out, err) : 0;
+    if (devices > 0)
+        return take(cuda, devices, out, err);
+    if (comm_env_rank() == 0)
+        log_warn("computing on the CPU, though there seems to be a GPU: %s", err->text);
+    return 0;
 }
 
 int backend_open(enum job_device wanted, struct backend *out, struct err *err)

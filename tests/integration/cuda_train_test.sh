@@ -39,6 +39,10 @@ like "and a GPU that is too old" "$said" 'takes the CPU\): GPU 0 \(Emulated GPU\
 gpu_job other
 ok "auto takes the CPU then" to none env EMU_DEVICES=0 belay-train other.yaml --set resources.device=auto --set train.steps=1
 like "and tells its library" "$(cat none)" 'OpenBLAS'
+like "and why it is not a GPU" "$(cat none)" 'computing on the CPU, though there seems to be a GPU: no NVIDIA GPU is visible here'
+gpu_job hidden
+CUDA_VISIBLE_DEVICES='' ok "GPUs that were hidden" to none belay-train hidden.yaml --set resources.device=auto --set train.steps=1
+is "are not spoken of" "$(grep -c 'GPU' none)" 0
 
 # --- bits
 ok "a run on a GPU" to out belay-train straight.yaml
