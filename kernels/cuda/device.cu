@@ -281,9 +281,13 @@ double device_patience_s(void)
     if (patience > 0)
         return patience;
     const char *text = getenv("BELAY_COMM_TIMEOUT");
-    patience = text ? strtod(text, NULL) : 0;
-    if (!(patience > 0))
-        patience = PATIENCE_S;
+    char *end = NULL;
+    patience = text && *text ? strtod(text, &end) : PATIENCE_S;
+    if (patience > 0 && (!end || !*end))
+        return patience;
+    patience = PATIENCE_S;
+    log_warn("BELAY_COMM_TIMEOUT is \"%s\", which is no number of seconds above 0: waiting ends after %.0f s",
+             text, patience);
     return patience;
 }
 

@@ -78,6 +78,23 @@ static void waiting_has_an_end(void **)
     expect_said(e, 1, "the watcher saw it\n.*rank 1: waiting for the GPU failed: .*BELAY_COMM_TIMEOUT");
 }
 
+static void nonsense_is_no_limit(void **)
+{
+    static const char *const texts[] = {"abc", "0", "-3", "5 minutes", "nan"};
+    for (const char *text : texts) {
+        ended e = in_a_process([text] {
+            setenv("BELAY_COMM_TIMEOUT", text, 1);
+            _exit(device_patience_s() == 600 ? 7 : 8);
+        });
+        expect_said(e, 7, "BELAY_COMM_TIMEOUT is .*: waiting ends after 600 s\n");
+    }
+    expect_said(in_a_process([] {
+                    setenv("BELAY_COMM_TIMEOUT", "90", 1);
+                    _exit(device_patience_s() == 90 ? 7 : 8);
+                }),
+                7, "^$");
+}
+
 /* An answer "not ready" is no error of the launch that comes next. */
 static void waiting_leaves_no_error(void **)
 {
@@ -303,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(opening_says_why_not),
                                        cmocka_unit_test(errors_say_who_what_and_what_to_do),
                                        cmocka_unit_test(waiting_has_an_end),
+                                       cmocka_unit_test(nonsense_is_no_limit),
                                        cmocka_unit_test(what_is_short_is_said),
                                        cmocka_unit_test(waiting_leaves_no_error),
                                        cmocka_unit_test(blocks_are_apart_and_used_again),
