@@ -38,10 +38,11 @@ char *memorynote_host(const struct job_spec *spec, const struct memory *memory)
     if (spec->memory > 0 ? bytes <= (double)spec->memory : bytes < NOTICE)
         return NULL;
     char *why = of_gradients(memory->fp32_gradients), *size = round_size(bytes);
-    char *note = str_printf("a rank is predicted to need %s%s and resources.memory sets %s aside; placement "
-                            "counts only what is set aside: write resources.memory: %s",
-                            format_bytes((int64_t)bytes, needs), why,
-                            spec->memory > 0 ? format_bytes(spec->memory, aside) : "nothing", size);
+    char *note =
+        str_printf("a rank is predicted to need %s%s%s and resources.memory sets %s aside; placement "
+                   "counts only what is set aside: write resources.memory: %s",
+                   format_bytes((int64_t)bytes, needs), spec->device == DEVICE_AUTO ? " on a CPU" : "", why,
+                   spec->memory > 0 ? format_bytes(spec->memory, aside) : "nothing", size);
     free(why);
     free(size);
     return note;
