@@ -103,7 +103,7 @@ static char *from_device(size_t bytes)
         (void)cudaGetLastError(); /* it is told by who asked for the memory */
         return NULL;
     }
-    CHECK(rc);
+    device_check(rc, "cudaMalloc");
     arena.taken += bytes;
     return (char *)at;
 }

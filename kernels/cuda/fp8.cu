@@ -15,11 +15,12 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/launch.cuh"
 
-#define STEP      16         /* cuBLASLt's multiple of sizes */
-#define SIDE      64         /* rows and columns of a tile */
-#define PITCH     (SIDE + 4) /* bytes between its rows in shared memory */
-#define LARGEST_X 448.0F     /* e4m3 */
-#define LARGEST_D 57344.0F   /* e5m2 */
+#define STEP       16         /* cuBLASLt's multiple of sizes */
+#define SIDE       64         /* rows and columns of a tile */
+#define PITCH      (SIDE + 4) /* bytes between its rows in shared memory */
+#define LARGEST_X  448.0F     /* e4m3 */
+#define LARGEST_D  57344.0F   /* e5m2 */
+#define SCALE_MOST 0x1p126F   /* its inverse is no denormal; Inf times 0 would be NaN */
 
 enum operand { OPERAND_X, OPERAND_WEIGHT, OPERAND_DY };
 
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(THREADS)
     SHARED(float, room, WARP);
     const float largest = wide ? LARGEST_D : LARGEST_X;
     float before = known(row), size = before > 0 ? before : row[0];
-    float scale = size > 0 ? largest / size : 1, most = 0;
+    float scale = size > 0 ? fminf(largest / size, SCALE_MOST) : 1, most = 0;
     size_t top = (size_t)blockIdx.y * SIDE, left = (size_t)blockIdx.x * SIDE;
     if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
         *inverse = 1 / scale;
@@ -168,11 +169,12 @@ static float *row_of(const struct kernel_linear *l, enum operand which)
     return l->fp8 + (size_t)which * KERNEL_FP8_ROW;
 }
 
-static bool possible(const struct kernel_linear *l, const act *x, size_t n)
+/* a, b, c: the call's other arrays, or NULL. What is rounded is read, and cuBLASLt wants to find the rest, at multiples of 16 bytes. */
+static bool possible(const struct kernel_linear *l, size_t n, const void *a, const void *b, const void *c)
 {
+    uintptr_t all = (uintptr_t)l->weight | (uintptr_t)l->bias | (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
     return n > 0 && n % STEP == 0 && l->in % STEP == 0 && l->out % STEP == 0 && n / SIDE < 65535 &&
-           l->out / SIDE < 65535 && aligned16(elements<bf16>(l->weight), 8) &&
-           aligned16(elements<bf16>(x), 8);
+           l->out / SIDE < 65535 && all % 16 == 0;
 }
 
 /* d (m,n) = a (m,k) b (n,k)^T + c: both in fp8, as they lie in the room */
@@ -208,7 +210,7 @@ static void must(const struct product *p)
 
 bool fp8_forward(act *y, const act *onto, const act *x, const struct kernel_linear *l, size_t n)
 {
-    if (!possible(l, x, n))
+    if (!possible(l, n, x, y, onto))
         return false;
     struct room r = room_of(n * l->in, l->out * l->in);
     round_into<false>(r.a, r.inverse, row_of(l, OPERAND_X), false, x, n, l->in);
@@ -222,7 +224,7 @@ bool fp8_forward(act *y, const act *onto, const act *x, const struct kernel_line
 
 bool fp8_backward(act *dx, bool accumulate, const act *dy, const struct kernel_linear *l, size_t n)
 {
-    if (!possible(l, dy, n))
+    if (!possible(l, n, dy, dx, NULL))
         return false;
     struct room r = room_of(n * l->out, l->out * l->in);
     round_into<true>(r.a, r.inverse, row_of(l, OPERAND_DY), false, dy, n, l->out);
@@ -235,7 +237,7 @@ bool fp8_backward(act *dx, bool accumulate, const act *dy, const struct kernel_l
 
 bool fp8_weights(real *dweight, const act *dy, const act *x, const struct kernel_linear *l, size_t n)
 {
-    if (!possible(l, x, n) || !aligned16(elements<bf16>(dy), 8))
+    if (!possible(l, n, x, dweight, dy))
         return false;
     struct room r = room_of(n * l->out, n * l->in);
     round_into<true>(r.a, r.inverse, row_of(l, OPERAND_DY), true, dy, n, l->out);

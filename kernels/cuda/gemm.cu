@@ -254,11 +254,18 @@ void gemm_close(void)
 
 /* ---- products ---- */
 
+/* No preference names the alignment of what an epilogue reads or writes beside d, and cuBLASLt's kernels do that in accesses of 16 bytes, which end
+ * in "misaligned address" elsewhere (pytorch/pytorch#194497). */
+static bool epilogue_aligned(const struct product *p)
+{
+    return (uintptr_t)p->bias % 16 == 0 && (uintptr_t)p->aux % 16 == 0;
+}
+
 bool product_enqueue(const struct product *p)
 {
-    struct plan *plan = plan_for(p);
+    struct plan *plan = epilogue_aligned(p) ? plan_for(p) : NULL;
     float one = 1, onto = p->c ? 1 : 0;
-    if (!plan->possible)
+    if (!plan || !plan->possible)
         return false;
     point(plan->how, p);
     CHECK_LT(cublasLtMatmul(lt.handle, plan->how, &one, p->b.data, plan->b, p->a.data, plan->a, &onto,

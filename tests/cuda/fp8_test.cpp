@@ -146,20 +146,53 @@ static void broken_numbers_are_seen(void **)
     assert_true(l.state.at(0) <= 1 && l.state.at(0) > 0);
 }
 
-/* Sizes that fp8 does not take are computed in bf16. */
-static void odd_sizes_are_left_to_bf16(void **)
+/* The scale would be Inf, and 0 times that NaN. */
+static void tiny_numbers_have_a_scale(void **)
 {
-    random_bits r(4);
-    const struct shape odd = {17, 24, 16};
-    layer l(odd, r);
+    random_bits r(6);
+    layer l(shapes[1], r);
     const f32::kernels *k = kernels_cuda(f32::KERNEL_BF16);
     array y(true, l.n * l.out);
+    l.x.random(r, 1e-37);
+    l.x.x[7] = 0;
+    l.x.push();
+    for (size_t i = 0; i < y.x.size(); i++)
+        y.x[i] = l.bias.x[i % l.out];
+    y.poison();
+    k->linear_forward(y.act(), NULL, l.x.act(), &l.device, l.n);
+    expect_near("y", y, 1.0 / 128);
+}
+
+/* In bf16: what fp8 does not take. */
+static void check_left_to_bf16(const struct shape &s, size_t skip)
+{
+    random_bits r(4);
+    layer l(s, r);
+    const f32::kernels *k = kernels_cuda(f32::KERNEL_BF16);
+    array y(true, l.n * l.out, skip), dx(true, l.n * l.in, skip), dw(false, l.out * l.in, skip);
     for (size_t i = 0; i < y.x.size(); i++)
         y.x[i] = l.bias.x[i % l.out];
     multiply(y.x, l.n, l.out, l.in, l.x.x, l.in, 1, l.weight.x, 1, l.in);
+    y.poison();
     k->linear_forward(y.act(), NULL, l.x.act(), &l.device, l.n);
     expect_near("y", y, 1.0 / 128);
-    assert_true(l.state.at(0) == 0);
+    multiply(dx.x, l.n, l.in, l.out, l.dy.x, l.out, 1, l.weight.x, l.in, 1);
+    dx.poison();
+    k->linear_backward(dx.act(), false, l.dy.act(), &l.device, l.n);
+    expect_near("dx", dx, 1.0 / 128, largest(dx.x));
+    multiply(dw.x, l.out, l.in, l.n, l.dy.x, 1, l.out, l.x.x, l.in, 1);
+    dw.put(std::vector<unsigned char>(dw.x.size() * sizeof(float), 0));
+    k->linear_weights(dw.real(), NULL, l.dy.act(), l.x.act(), &l.device, l.n);
+    expect_near("dweight", dw, 1e-5, largest(dw.x));
+    for (int i = 0; i < 3; i++)
+        assert_true(l.state.at((size_t)i * ROW) == 0);
+}
+
+static void odd_sizes_and_places_are_left_to_bf16(void **)
+{
+    const struct shape odd = {17, 24, 16};
+    check_left_to_bf16(odd, 0);
+    check_left_to_bf16(shapes[1], 1);
 }
 
 int main(void)
@@ -167,6 +200,7 @@ int main(void)
     setenv("EMU_CAPABILITY", "9.0", 0); /* the emulated device is to have fp8 */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_are_rounded_to_fp8), cmocka_unit_test(states_remember_sixteen_steps),
-        cmocka_unit_test(broken_numbers_are_seen), cmocka_unit_test(odd_sizes_are_left_to_bf16)};
+        cmocka_unit_test(broken_numbers_are_seen), cmocka_unit_test(tiny_numbers_have_a_scale),
+        cmocka_unit_test(odd_sizes_and_places_are_left_to_bf16)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -452,6 +452,14 @@ static bool lacks_pointer(const emu_product &p)
     return ((has_bias(p) || has_bias_gradient(p)) && !p.bias) || (has_aux(p) && !p.aux);
 }
 
+/* No preference names the alignment of the bias, and kernels read it in accesses of 16 bytes: elsewhere it ends in "misaligned address"
+ * (pytorch/pytorch#194497). */
+static void check_bias(const emu_product &p)
+{
+    if ((has_bias(p) || has_bias_gradient(p)) && (uintptr_t)p.bias % 16 != 0)
+        die("cublasLtMatmul: misaligned address: the bias is not aligned to 16 bytes", "cublaslt.cpp", 0);
+}
+
 static void set_factors(task *t, const void *alpha, const void *beta)
 {
     if (t->p.pointer_mode == CUBLASLT_POINTER_MODE_DEVICE) {
@@ -636,6 +644,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
     if (addresses % chosen[0].alignment != 0 || workspace_bytes < chosen[0].workspace ||
         lacks_pointer(*product))
         return CUBLAS_STATUS_INVALID_VALUE;
+    check_bias(*product);
     task t = {*product,
               *a_layout,
               *b_layout,
