@@ -118,7 +118,7 @@ static int open_any(struct backend *out, struct err *err)
     int devices = cuda ? cuda->devices(err) : 0;
     if (devices > 0)
         return take(cuda, devices, out, err);
-    if (comm_env_rank() == 0)
+    if (comm_env_local_rank() == 0) /* of each node: they may differ */
         log_warn("computing on the CPU, though there seems to be a GPU: %s", err->text);
     return 0;
 }
