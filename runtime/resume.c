@@ -162,10 +162,16 @@ static int check_model(const struct run *run, int64_t step, const struct manifes
     return EXIT_NO_RETRY;
 }
 
-/* The scales of fp8 are each rank's own: another mesh, or a checkpoint in bf16, has none for it. Then they start anew. */
-static void load_fp8(struct run *run, const char *folder)
+static bool same_mesh(const struct manifest_state *a, const struct manifest_state *b)
 {
-    if (!stored_load_fp8(run->engine, run->rank, run->size, folder) && run->rank == 0)
+    return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->dp == b->dp;
+}
+
+/* The scales of fp8 are each rank's own: another mesh, even of as many ranks, or a checkpoint in bf16, has none for it. Then they start anew. */
+static void load_fp8(struct run *run, int64_t step, const char *folder)
+{
+    const char *from = step == run->other_mesh ? NULL : folder;
+    if (!stored_load_fp8(run->engine, run->rank, run->size, from) && run->rank == 0)
         log_warn("%s has no magnitudes of fp8 for this mesh: they are looked for anew", folder);
 }
 
@@ -179,7 +185,7 @@ static int load_numbers(struct run *run, int64_t step)
     code = run_agree(run, code, &err);
     if (code == 0) {
         store_spread(engine_store(run->engine));
-        load_fp8(run, folder);
+        load_fp8(run, step, folder);
     }
     free(folder);
     return code;
@@ -189,6 +195,7 @@ static int load(struct run *run, int64_t step, const struct manifest_state *foun
 {
     struct err err = {""};
     int code = run_agree(run, check_model(run, step, found, &err), &err);
+    run->other_mesh = same_mesh(&run->state, found) ? 0 : step;
     if (code == 0)
         code = load_numbers(run, step);
     if (code != 0)

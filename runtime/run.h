@@ -35,6 +35,8 @@ struct run {
     size_t n_arrays, n_share;
     struct manifest_state state; /* where the run stands: what a checkpoint would say now */
     int64_t saved;               /* step of the newest checkpoint that this run wrote or started from */
+    int64_t
+        other_mesh; /* step of the checkpoint that the run started from, if another mesh had written it; else 0 */
     int64_t verified; /* rank 0: step of the newest checkpoint that was read back in full, 0 = none */
     double peak;      /* FLOP/s of all ranks together; rank 0 raises it when a step comes to more */
 };

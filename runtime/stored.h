@@ -15,7 +15,8 @@ struct checkpoint_array *stored_arrays(struct store *store, const struct layout 
  * "fp8.largest"; nothing without fp8. */
 void stored_add_fp8(struct engine *engine, int rank, int size, struct checkpoint_array *arrays,
                     size_t *count);
-/* Reads that row again from a verified checkpoint; where it is not there for this number of ranks: 0, which is nothing known, and false. */
+/* Reads that row again from a verified checkpoint of the same mesh (folder NULL: it is of another); where it is not there: 0, which is nothing known, and
+ * false. */
 bool stored_load_fp8(struct engine *engine, int rank, int size, const char *folder);
 /* Only the parameters. */
 struct checkpoint_array *stored_parameters(struct store *store, const struct layout *layout, size_t *count);

@@ -65,6 +65,20 @@ ok "the files are the same" cmp {straight,single}/step-00000004/rank-00000.safet
 texts() { belay-train generate --checkpoint straight --prompt "The GNU" --max-tokens 8 --temperature 0 --device "$1" "${@:2}" 2>&1; }
 is "text is the same from a GPU as from the CPU" "$(texts gpu | md5sum)" "$(texts cpu | md5sum)"
 
+# --- fp8
+EMU_CAPABILITY=9.0; export EMU_CAPABILITY
+eight=(--set train.precision=fp8 --set parallel.dp=2)
+gpu_job whole; gpu_job broken
+ok "a run in fp8" to out8 under 2 belay-train whole.yaml "${eight[@]}"
+BELAY_FAULT=kill@4 under 2 belay-train broken.yaml "${eight[@]}" >out9 2>&1
+ok "and one that was killed, and resumed" to out9 under 2 belay-train broken.yaml "${eight[@]}"
+is "it goes on bit by bit" "$(told broken)" "$(told whole)"
+is "with the magnitudes that it had" "$(grep -c 'no magnitudes' out9)" 0
+other=(--set train.precision=fp8 --set parallel.tp=2 --set checkpoint.resume=auto --set train.steps=5)
+ok "another mesh of as many ranks goes on, too" to out10 under 2 belay-train whole.yaml "${other[@]}"
+like "with magnitudes of its own" "$(cat out10)" 'no magnitudes of fp8 for this mesh: they are looked for anew'
+unset EMU_CAPABILITY
+
 # --- ranks
 two=(--set parallel.dp=2 --set parallel.zero=1 --set train.steps=2)
 gpu_job staged; gpu_job nccl
