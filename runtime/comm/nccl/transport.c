@@ -35,9 +35,9 @@ __attribute__((constructor)) static void ask_for_queues(void)
  * which takes seconds, and some hundred MB for cuBLASLt's. */
 __attribute__((constructor)) static void ask_for_kernels(void)
 {
-    const char *size = getenv("OMPI_COMM_WORLD_SIZE");
+    const char *size = getenv("OMPI_COMM_WORLD_SIZE"), *way = getenv("BELAY_COMM");
     size = size ? size : getenv("WORLD_SIZE");
-    if (size && strcmp(size, "1") != 0)
+    if (size && strcmp(size, "1") != 0 && (!way || strcmp(way, "staged") != 0))
         (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
