@@ -59,7 +59,12 @@ find_toolkit() {
   export CPATH=$links/include${CPATH:+:$CPATH} LIBRARY_PATH=$links/lib${LIBRARY_PATH:+:$LIBRARY_PATH}
   export LD_LIBRARY_PATH=$links/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
+# no WHAT: ends with a sentence
+no() { echo "run.sh: $1; --emulated tries the script without a GPU" >&2; exit 2; }
 if [ -z "$emulated" ]; then
+  [ -e /dev/nvidiactl ] || [ -e /dev/dxg ] || no "there is no NVIDIA GPU on this machine"
+  command -v nvcc >/dev/null || [ -x "$CUDA_HOME/bin/nvcc" ] || no "nvcc is neither in the PATH nor in $CUDA_HOME (CUDA_HOME)"
+  "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || no "$python has no PyTorch that sees the GPU"
   nvcc=$(command -v nvcc || echo "$CUDA_HOME/bin/nvcc")
   CUDA_HOME=$(cd "$(dirname "$(readlink -f "$nvcc")")/.." && pwd)
   export CUDA_HOME
