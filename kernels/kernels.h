@@ -142,8 +142,9 @@ struct kernels {
     void (*repeat)(uint64_t number, void (*work)(void *owner), void *owner);
     void (*forget)(void);
 
-    /* For messages about what fails later, while the device computes: `what` is a format for printf with one number, a constant. */
-    void (*doing)(const char *what, int64_t number);
+    /* For messages about what fails later, while the device computes: `what` is a constant, a format for printf with at most one number, or a tensor's name:
+     * "while computing the backward pass of layer 3 in step 120". */
+    void (*doing)(const char *what, int64_t number, int64_t step);
 
     /* out (count) = x, rounded to the other type */
     void (*act_from_real)(act *out, const real *x, size_t count);

@@ -73,8 +73,9 @@ static void repeat(uint64_t number, void (*work)(void *owner), void *owner)
 }
 
 /* What fails here fails at once. */
-static void doing(const char *what, int64_t number)
+static void doing(const char *what, int64_t number, int64_t step)
 {
+    (void)step;
     (void)what;
     (void)number;
 }

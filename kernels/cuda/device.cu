@@ -37,7 +37,7 @@ static struct {
     struct cuda_device is;
     cudaStream_t compute, copy;
     const char *doing;
-    int64_t number;
+    int64_t number, step;
     void (*watcher)(bool late);
 } device;
 
@@ -91,8 +91,11 @@ __attribute__((noreturn)) static void fail(const char *call, const char *reason,
     char doing[256] = "";
     if (device.doing)
         (void)snprintf(doing, sizeof doing, device.doing, (long long)device.number);
-    device_say("%.*s failed: %s%s%s%s%s", (int)strcspn(call, "("), call, reason, *doing ? ", while " : "",
-               doing, then ? "; " : "", then ? then : "");
+    if (device.doing && strlen(doing) < sizeof doing - 1)
+        (void)snprintf(doing + strlen(doing), sizeof doing - strlen(doing), " in step %lld",
+                       (long long)device.step);
+    device_say("%.*s failed: %s%s%s%s%s", (int)strcspn(call, "("), call, reason,
+               *doing ? ", while computing " : "", doing, then ? "; " : "", then ? then : "");
     (void)fflush(NULL);
     _exit(1);
 }
@@ -121,8 +124,9 @@ void device_launched(const char *kernel)
     device_check(rc, call);
 }
 
-void device_doing(const char *what, int64_t number)
+void device_doing(const char *what, int64_t number, int64_t step)
 {
+    device.step = step;
     device.doing = what;
     device.number = number;
 }

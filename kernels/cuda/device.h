@@ -44,8 +44,8 @@ _Noreturn
 void device_fail(const char *call, const char *reason);
 /* A line in the log of this rank. */
 void device_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* What later errors say is being done: a constant format with one %lld. */
-void device_doing(const char *what, int64_t number);
+/* What later errors say is being done: `doing` of the table. */
+void device_doing(const char *what, int64_t number, int64_t step);
 
 /* Waits until the stream has done what it was given, or what the event was recorded behind; ends the process after BELAY_COMM_TIMEOUT seconds or
  * when the watcher finds an error. */

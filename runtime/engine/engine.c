@@ -312,6 +312,5 @@ void engine_gradients(struct engine *engine, int64_t step, struct engine_result 
 
 void engine_update(struct engine *engine, const struct kernel_adamw *adamw)
 {
-    engine->k->doing("the optimizer's step %lld", adamw->step);
     store_update(engine->store, adamw);
 }

@@ -277,6 +277,7 @@ static void update_tensor(struct store *s, size_t t, const struct kernel_adamw *
     if (!store_wide(s))
         weights = s->r.zero == 3 ? act_at(s->k, u->part, at)
                                  : act_at(s->k, s->lent[tensor->unit].weights, tensor->offset + r.begin);
+    s->k->doing(tensor->name, 0, adamw->step); /* names have no % */
     config.weight_decay = tensor->decay ? adamw->weight_decay : 0;
     s->k->adamw(r.data, u->moment1 + at, u->moment2 + at, u->sum + at, weights, r.end - r.begin, &config);
 }

@@ -220,7 +220,7 @@ static void dense_pass(struct model *m, enum pass pass, const struct layer *y, s
 /* Says what later errors are about. */
 static void doing(const struct model *m, enum pass pass, const struct layer *y)
 {
-    m->k->doing(pass_names[pass], (int64_t)y->l);
+    m->k->doing(pass_names[pass], (int64_t)y->l, (int64_t)y->b->step);
 }
 
 void layers_forward(struct model *m, const struct model_batch *b, act *out)
@@ -268,12 +268,12 @@ void model_forward(struct model *model, const struct model_batch *batch, act *ou
     const struct slot *s = &m->slots[batch->slot];
     const struct layout_chunk *c = &m->layout->chunks[batch->chunk];
     m->strange = m->strange || !tokens_fit(m, batch);
-    m->k->doing("the embedding in step %lld", (int64_t)batch->step);
+    m->k->doing("the embedding", 0, (int64_t)batch->step);
     load_batch(m, batch);
     if (c->begins)
         embed_forward(m, batch, s, s->layers[0].in);
     layers_forward(m, batch, c->ends ? s->out : out);
-    m->k->doing("the head and the loss in step %lld", (int64_t)batch->step);
+    m->k->doing("the head and the loss", 0, (int64_t)batch->step);
     if (c->ends)
         head_loss(m, batch, s);
 }
@@ -315,7 +315,7 @@ void model_backward(struct model *model, const struct model_batch *batch, act *d
         }
         done_layer(m, &y, !m->r.split_weights);
     }
-    m->k->doing("the embedding's gradients in step %lld", (int64_t)batch->step);
+    m->k->doing("the embedding's gradients", 0, (int64_t)batch->step);
     if (c->begins)
         embed_backward(m, batch, s, d);
 }

@@ -50,12 +50,12 @@ static void errors_say_who_what_and_what_to_do(void **)
     expect_said(
         in_a_process([] {
             open_as(0, 3);
-            device_doing("computing the backward pass of layer %lld", 3);
+            device_doing("the backward pass of layer %lld", 3, 120);
             device_check(cudaErrorIllegalAddress, "cudaStreamSynchronize(stream)");
         }),
         1,
         "rank 3: cudaStreamSynchronize failed: an illegal memory access was encountered, while computing "
-        "the backward pass of layer 3; run once more with CUDA_LAUNCH_BLOCKING=1");
+        "the backward pass of layer 3 in step 120; run once more with CUDA_LAUNCH_BLOCKING=1");
     expect_said(in_a_process([] {
                     open_as(0, 0);
                     device_fail("ncclSend", "unhandled system error");

@@ -137,7 +137,7 @@ struct copy {
 
 static void copy_rows(const copy &c)
 {
-    for (size_t i = 0; i < c.rows; i++)
+    for (size_t i = 0; i < c.rows && c.width > 0; i++)
         memcpy(c.to + i * c.to_pitch, c.from + i * c.from_pitch, c.width);
 }
 

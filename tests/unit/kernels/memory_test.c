@@ -245,7 +245,7 @@ static void count(void *owner)
 static void check_repeat(const struct kernels *k)
 {
     int calls = 0;
-    k->doing("counting %lld", 1);
+    k->doing("number %lld", 1, 2);
     k->repeat(1, count, &calls);
     k->repeat(1, count, &calls);
     k->forget();
