@@ -71,13 +71,17 @@ if [ -z "$emulated" ]; then
   find_toolkit
 fi
 begun=$SECONDS failed=0
+whole=360 # seconds for all of it
+[ -z "$emulated" ] || whole=1800
 say() { printf '%4d s  %s\n' $((SECONDS - begun)) "$*"; }
 wanted() { [[ ,$only, == *,$1,* ]]; }
 # section NAME SECONDS COMMAND...: one part of the run with a limit of its own; its output is kept, its end shown
 section() {
-  local name=$1 limit=$2 start=$SECONDS verdict
+  local name=$1 limit=$2 start=$SECONDS verdict left
   shift 2
   wanted "$name" || return 0
+  left=$((whole - (SECONDS - begun)))
+  [ "$limit" -le "$left" ] || limit=$((left > 1 ? left : 1))
   if timeout -k 5 "$limit" bash -c '"$@"' bash "$@" >"$out/$name.log" 2>&1; then verdict=passed; else verdict=FAILED; failed=1; fi
   printf '{"section": "%s", "passed": %s, "seconds": %d}\n' "$name" "$([ $verdict = passed ] && echo true || echo false)" $((SECONDS - start)) >>"$out/sections.jsonl"
   say "$name: $verdict in $((SECONDS - start)) s"
