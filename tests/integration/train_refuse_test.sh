@@ -59,7 +59,7 @@ cases=(
   "capacity without experts|$model, capacity: 1.5|dp: 1|$batch||3:80|train.model.capacity: 1.5, but the model has no experts"
   "a vocabulary that bytes do not fit in|$model, vocab: 97|dp: 1|$batch||3:77|train.model.vocab: 97 is too small"
   "evaluation of nothing|$model|dp: 1|$batch|eval: {every: 5}|7:17|train.eval.every: every 5 steps, but there is nothing to evaluate on"
-  "an unknown precision|$model|dp: 1|$batch|precision: fp16|7:14|train.precision: must be fp32 or bf16"
+  "an unknown precision|$model|dp: 1|$batch|precision: fp16|7:14|train.precision: must be fp32, bf16 or fp8"
   "a guard without patience|$model|dp: 1|$batch|guard: {patience: 0}|7:21|train.guard.patience: must be a whole number from 1"
   "more warm-up than steps|$model|dp: 1|$batch|optimizer: {warmup: 3}|7:23|train.optimizer.warmup: 3 is more than the 2 steps"
 )
