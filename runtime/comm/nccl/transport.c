@@ -130,6 +130,7 @@ static void end(struct channel *c)
  * waits for nobody. */
 static void nccl_unlink(struct comm_link *link)
 {
+    watch(false); /* the record may have been asked for since the last wait, and goes with the link */
     leave(link->collective);
     for (const struct pair *p = link->pairs; p; p = p->next)
         leave(p->channel);

@@ -162,7 +162,7 @@ static void check_time(double now, bool late)
 void watch(bool late)
 {
     double now = clock_monotonic_s();
-    if (now - nccl.looked < LOOK_S && !late)
+    if (now - nccl.looked < LOOK_S && !late && !record_asked)
         return;
     nccl.looked = now;
     for (struct channel *c = nccl.channels; c; c = c->next) {
