@@ -335,11 +335,11 @@ check: deps
 	@$(if $(SANITIZER),,$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target lint)
 	@$(MAKE) --no-print-directory check-run
 check-run: build-tests $(if $(filter tests/interop/%,$(TESTS)),$(BUILD)/interop/.installed)
-	@prove --timer --exec 'bash tests/run-one.sh' $(TESTS)
+	@prove --timer -j$$(nproc) --exec 'bash tests/run-one.sh' $(TESTS)
 check-interop: all $(TOOLS) $(BUILD)/interop/.installed
 	@prove --timer --exec 'bash tests/run-one.sh' $(INTEROP)
 unit: build-tests
-	@prove --exec 'bash tests/run-one.sh' $(UNIT) $(DOUBLE)
+	@prove -j$$(nproc) --exec 'bash tests/run-one.sh' $(UNIT) $(DOUBLE)
 
 # ---- lint --------------------------------------------------------------------------------------------------------------
 C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] planner/*.[ch] sim/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
