@@ -25,7 +25,8 @@ LIBS_AGENT := $(call libs,hwloc) -ldl
 LIBS_SHIM := $(call libs,libevent_pthreads pmix)
 LIBS_LAUNCHER := $(call libs,libcurl)
 LIBS_KERNELS := $(call libs,openblas)
-LIBS_RUNTIME := $(call libs,ompi-c pmix libxxhash libutf8proc)
+LIBS_CHECKPOINT := $(call libs,libxxhash)
+LIBS_RUNTIME := $(call libs,ompi-c pmix libutf8proc) $(LIBS_CHECKPOINT)
 endif
 
 SAN_FLAGS := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -45,6 +46,7 @@ LDFLAGS_ALL := $(SAN_FLAGS) -pthread -Wl,--as-needed $(LDFLAGS)
 sources = $(filter-out %/main.c,$(wildcard $(addsuffix /*.c,$(1))))
 SRC_common := $(call sources,common)
 SRC_schema := $(call sources,schema)
+SRC_checkpoint := $(call sources,checkpoint)
 SRC_planner := $(call sources,planner)
 SRC_core := $(call sources,daemon/core)
 SRC_daemon := $(call sources,daemon)
@@ -54,29 +56,31 @@ SRC_sim := $(call sources,sim)
 SRC_launcher := $(call sources,launcher)
 SRC_kernels := $(call sources,kernels kernels/cpu)
 SRC_runtime := $(call sources,runtime $(patsubst %/,%,$(wildcard runtime/*/)))
-PARTS := common schema planner core daemon agent shim sim launcher kernels runtime
+PARTS := common schema checkpoint planner core daemon agent shim sim launcher kernels runtime
 
 # what each part links with, nearest first (arrows go one way)
 USES_common := common
 USES_schema := schema common
+USES_checkpoint := checkpoint common
 USES_planner := planner schema common
 USES_core := core planner schema common
 USES_daemon := daemon core planner schema common
 USES_agent := agent schema common
 USES_shim := shim schema common
 USES_sim := sim core planner schema common
-USES_launcher := launcher sim core planner schema common
+USES_launcher := launcher checkpoint sim core planner schema common
 USES_kernels := kernels common
-USES_runtime := runtime kernels planner schema common
+USES_runtime := runtime checkpoint kernels planner schema common
 SYSLIBS_common = $(LIBS_COMMON) -lm
 SYSLIBS_schema = $(LIBS_SCHEMA) $(SYSLIBS_common)
+SYSLIBS_checkpoint = $(LIBS_CHECKPOINT) $(SYSLIBS_common)
 SYSLIBS_planner = $(SYSLIBS_schema)
 SYSLIBS_core = $(SYSLIBS_schema)
 SYSLIBS_sim = $(SYSLIBS_schema)
 SYSLIBS_daemon = $(LIBS_DAEMON) $(SYSLIBS_schema)
 SYSLIBS_agent = $(LIBS_AGENT) $(SYSLIBS_schema)
 SYSLIBS_shim = $(LIBS_SHIM) $(LIBS_AGENT) $(SYSLIBS_schema)
-SYSLIBS_launcher = $(LIBS_LAUNCHER) $(SYSLIBS_schema)
+SYSLIBS_launcher = $(LIBS_LAUNCHER) $(LIBS_CHECKPOINT) $(SYSLIBS_schema)
 SYSLIBS_kernels = -fopenmp $(LIBS_KERNELS) $(SYSLIBS_common)
 SYSLIBS_runtime = -ldl -fopenmp $(LIBS_RUNTIME) $(LIBS_KERNELS) $(SYSLIBS_schema)
 
@@ -342,7 +346,7 @@ unit: build-tests
 	@prove -j$$(nproc) --exec 'bash tests/run-one.sh' $(UNIT) $(DOUBLE)
 
 # ---- lint --------------------------------------------------------------------------------------------------------------
-C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] planner/*.[ch] sim/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
+C_FILES := $(sort $(wildcard common/*.[ch] schema/*.[ch] checkpoint/*.[ch] planner/*.[ch] sim/*.[ch] daemon/*.[ch] daemon/core/*.[ch] agent/*.[ch] agent/shim/*.[ch] \
 	launcher/*.[ch] kernels/*.[ch] kernels/cpu/*.[ch] runtime/*.[ch] runtime/*/*.[ch] runtime/comm/nccl/*.[ch] tests/unit/*.h tests/unit/*/*.[ch] tests/sim/*.[ch] tests/mesh/*.[ch] tests/programs/*.[ch] tests/fuzz/*.[ch] tests/bench/*.[ch]))
 CXX_FILES := $(sort $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh kernels/cuda/*.h tests/cuda/* tests/emu/*.cpp tests/emu/*.h tests/emu/include/*))
 TIDY := $(patsubst %.c,$(BUILD)/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
@@ -383,10 +387,10 @@ FUZZ_SEEDS_checkpoint := tests/fuzz/seeds/checkpoint
 FUZZ_SRC_tokens := $(addprefix runtime/data/,tokenfile.c megatron.c record.c)
 FUZZ_SRC_text := $(wildcard runtime/text/*.c)
 FUZZ_LIBS_text = $(LIBS_RUNTIME)
-FUZZ_SRC_checkpoint := $(addprefix runtime/,$(addprefix checkpoint/,box.c digest.c dtype.c manifest.c manifest_model.c safetensors.c) \
-  convert/hf_config.c convert/tensors.c)
+FUZZ_SRC_checkpoint := $(addprefix checkpoint/,box.c digest.c dtype.c manifest.c manifest_model.c safetensors.c) \
+  $(addprefix runtime/convert/,hf_config.c tensors.c)
 FUZZ_LIBS_checkpoint = $(LIBS_RUNTIME)
-$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(SRC_schema) $(SRC_common) $$(FUZZ_SRC_$$*) $(wildcard schema/*.h common/*.h runtime/*/*.h tests/fuzz/*.h)
+$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(SRC_schema) $(SRC_common) $$(FUZZ_SRC_$$*) $(wildcard schema/*.h common/*.h checkpoint/*.h runtime/*/*.h tests/fuzz/*.h)
 	@mkdir -p $(@D)/corpus-$*
 	@echo "  FUZZ $<"
 	@clang $(CPPFLAGS_ALL) -std=c11 -O1 -g -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) $(FUZZ_LIBS_$*) $(SYSLIBS_schema) -o $@

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/shelf.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "runtime/checkpoint/shelf.h"
 #include "runtime/convert/weights.h"
 #include "runtime/exits.h"
 #include "runtime/stored.h"

@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/claim.h"
 #include "common/err.h"
 #include "runtime/backend.h"
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/claim.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/engine.h"

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/shelf.h"
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "runtime/checkpoint/shelf.h"
 #include "runtime/exits.h"
 
 enum { TAG_RECORD = 1 };

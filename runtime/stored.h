@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "runtime/engine/engine.h"
 
 /* Parameters under their own names (fp32 master copy), moments as "adam.m.NAME" and "adam.v.NAME": what this rank writes (over all ranks each

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/shelf.h"
 #include "common/fsutil.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "kernels/kernels.h"
-#include "runtime/checkpoint/shelf.h"
 #include "runtime/config.h"
 #include "runtime/convert/weights.h"
 #include "runtime/exits.h"

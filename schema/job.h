@@ -26,7 +26,9 @@ enum job_pipeline { PIPELINE_1F1B, PIPELINE_INTERLEAVED, PIPELINE_ZERO_BUBBLE };
 enum job_guard { JOB_GUARD_OFF, JOB_GUARD_STOP, JOB_GUARD_SKIP, JOB_GUARD_ROLLBACK };
 enum job_notify { NOTIFY_FAILED = 1, NOTIFY_RESTARTED = 2, NOTIFY_COMPLETED = 4 };
 enum { JOB_RESUME_AUTO = -1, JOB_RESUME_NEVER = -2 }; /* else a step */
-enum { JOB_SPARES_AUTO = -1 };                        /* else a number of nodes */
+enum { JOB_EVERY_AUTO = -1 };                         /* else a number of steps */
+enum job_busy { JOB_BUSY_SKIP, JOB_BUSY_WAIT }; /* a checkpoint that is due while one is being written */
+enum { JOB_SPARES_AUTO = -1 };                  /* else a number of nodes */
 
 struct job_model {
     enum job_arch arch;
@@ -102,7 +104,11 @@ struct job_spec {
     } placement;
     struct {
         char *directory;
-        int64_t every, keep, resume;
+        int64_t every, keep, resume; /* every: or JOB_EVERY_AUTO */
+        enum job_busy busy;
+        int64_t keep_every, keep_best; /* 0 = none */
+        int64_t memory_every;          /* 0 = no copies in memory */
+        bool buddy;
     } checkpoint; /* directory NULL for run: jobs without one */
     struct {
         int64_t max, window_ms, backoff_ms;

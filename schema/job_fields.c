@@ -25,6 +25,7 @@ static const char *const precisions[] = {
     [PRECISION_FP32] = "fp32", [PRECISION_BF16] = "bf16", [PRECISION_FP8] = "fp8"};
 static const char *const recomputes[] = {
     [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
+static const char *const busies[] = {[JOB_BUSY_SKIP] = "skip", [JOB_BUSY_WAIT] = "wait"};
 static const char *const devices[] = {[DEVICE_AUTO] = "auto", [DEVICE_CPU] = "cpu", [DEVICE_GPU] = "gpu"};
 static const char *const domains[] = {[DOMAIN_NODE] = "node",
                                       [DOMAIN_NVLINK] = "nvlink",
@@ -227,11 +228,24 @@ const struct job_field job_fields[] = {
     FIELD("checkpoint.directory", TEXT, checkpoint.directory, ANY,
           COMPUTED("ckpt-NAME for train, none for run"),
           "where they go; relative to the folder of the submit"),
-    FIELD("checkpoint.every", INT, checkpoint.every, RANGE(1, STEPS_MAX), DEFAULT("50"), "steps between two"),
+    FIELD("checkpoint.every", EVERY, checkpoint.every, RANGE(1, STEPS_MAX), DEFAULT("50"),
+          "steps between two; auto: from what a save costs and how often the job is interrupted"),
+    FIELD("checkpoint.busy", ENUM, checkpoint.busy, WORDS(busies), DEFAULT("skip"),
+          "when one is due while the last is still being written: skip it, or have training wait"),
     FIELD("checkpoint.keep", INT, checkpoint.keep, RANGE(1, 1000000), DEFAULT("3"),
           "how many stay; older ones are deleted"),
+    FIELD("checkpoint.keep_every", INT, checkpoint.keep_every, RANGE(0, STEPS_MAX), DEFAULT("0"),
+          "those of steps that this divides stay for ever; 0 = none"),
+    FIELD("checkpoint.keep_best", INT, checkpoint.keep_best, RANGE(0, 1000000), DEFAULT("0"),
+          "how many with the lowest held-out loss stay as well"),
     FIELD("checkpoint.resume", RESUME, checkpoint.resume, RANGE(0, STEPS_MAX), DEFAULT("auto"),
           "auto: from the newest complete one; never; or a step"),
+    SECTION("checkpoint.memory", OPTIONAL,
+            "copies in the nodes' memory, from which a restart needs no storage"),
+    FIELD("checkpoint.memory.every", INT, checkpoint.memory_every, RANGE(0, STEPS_MAX), DEFAULT("0"),
+          "steps between two; 0 = none"),
+    FIELD("checkpoint.memory.buddy", BOOL, checkpoint.buddy, ANY, DEFAULT("true"),
+          "each node's copy goes to another node too, in another rack where there is one"),
 
     SECTION("restart", OPTIONAL, "after a failure"),
     FIELD("restart.max", INT, restart.max, RANGE(0, 1000000), DEFAULT("5"),
@@ -451,6 +465,7 @@ static void put_type(struct text *t, const struct job_field *f)
         [FIELD_BOOL] = "true or false",
         [FIELD_SIZE] = "size",
         [FIELD_DURATION] = "duration",
+        [FIELD_EVERY] = "auto or a number of steps",
         [FIELD_RESUME] = "auto, never or a step",
         [FIELD_SPARES] = "auto or a number of nodes",
         [FIELD_BETAS] = "list of two numbers",

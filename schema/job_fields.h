@@ -20,6 +20,7 @@ enum job_field_type {
     FIELD_DURATION, /* int64_t ms, min..max */
     FIELD_ENUM,     /* an enum whose values are the indices of words */
     FIELD_PRESET,   /* char[32], one of words */
+    FIELD_EVERY,    /* int64_t: auto or a number of steps */
     FIELD_RESUME,   /* int64_t: auto, never or a step */
     FIELD_SPARES,   /* int64_t: auto or a number of nodes */
     FIELD_BETAS, /* two doubles, beta1 and beta2, from `at` on; this type and those after it are no single values */

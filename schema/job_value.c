@@ -102,6 +102,16 @@ static int set_resume(int64_t *out, const struct job_field *f, const char *text,
     return 0;
 }
 
+static int set_every(int64_t *out, const struct job_field *f, const char *text, struct err *err)
+{
+    char quoted[DIAG_QUOTE_SIZE];
+    *out = JOB_EVERY_AUTO;
+    if (strcmp(text, "auto") == 0 || scalar_int(text, f->min, f->max, out, NULL) == 0)
+        return 0;
+    return err_set(err, "must be auto or a number of steps from %" PRId64 " to %" PRId64 ", not %s", f->min,
+                   f->max, diag_quote(quoted, text));
+}
+
 static int set_spares(int64_t *out, const struct job_field *f, const char *text, struct err *err)
 {
     char quoted[DIAG_QUOTE_SIZE];
@@ -134,6 +144,8 @@ int job_value_word(struct job_spec *spec, const struct job_field *f, const char 
         return set_enum(out, f, text, err);
     case FIELD_PRESET:
         return set_preset(out, f, text, err);
+    case FIELD_EVERY:
+        return set_every(out, f, text, err);
     case FIELD_RESUME:
         return set_resume(out, f, text, err);
     case FIELD_SPARES:

@@ -105,13 +105,14 @@ static void put_resume(const struct printer *p, const struct job_field *f)
         (void)fprintf(p->out, "%" PRId64, step);
 }
 
-static void put_spares(const struct printer *p, const struct job_field *f)
+_Static_assert((int)JOB_EVERY_AUTO == (int)JOB_SPARES_AUTO, "auto is the same number for both");
+static void put_number_or_auto(const struct printer *p, const struct job_field *f)
 {
-    int64_t nodes = int_of(p, f);
-    if (nodes == JOB_SPARES_AUTO)
+    int64_t number = int_of(p, f);
+    if (number == JOB_SPARES_AUTO)
         (void)fputs("auto", p->out);
     else
-        (void)fprintf(p->out, "%" PRId64, nodes);
+        (void)fprintf(p->out, "%" PRId64, number);
 }
 
 static void put_betas(const struct printer *p, const struct job_field *f)
@@ -203,8 +204,9 @@ static void put_value(const struct printer *p, const struct job_field *f)
     case FIELD_RESUME:
         put_resume(p, f);
         break;
+    case FIELD_EVERY:
     case FIELD_SPARES:
-        put_spares(p, f);
+        put_number_or_auto(p, f);
         break;
     case FIELD_BETAS:
         put_betas(p, f);

@@ -8,13 +8,14 @@ BEGIN {
   # what each part may include; a file belongs to the part of the longest folder that is named here
   may["common"] = "common"
   may["schema"] = "schema common"
+  may["checkpoint"] = "checkpoint common"
   may["planner"] = "planner schema common"
   may["daemon/core"] = "daemon/core planner schema common"
   may["daemon"] = "daemon daemon/core planner schema common"
   may["sim"] = "sim daemon/core planner schema common"
   may["agent"] = "agent schema common"
   may["agent/shim"] = "agent/shim schema common"
-  may["launcher"] = "launcher sim daemon/core planner schema common"
+  may["launcher"] = "launcher checkpoint sim daemon/core planner schema common"
   may["kernels"] = "kernels common"
   may["kernels/cpu"] = "kernels kernels/cpu common"
   may["kernels/cuda"] = "kernels kernels/cuda common"
@@ -25,9 +26,8 @@ BEGIN {
   may["runtime/data"] = "runtime/data runtime/text schema common"
   may["runtime/model"] = "runtime/model runtime/comm kernels schema common"
   may["runtime/engine"] = "runtime/engine runtime/model runtime/comm kernels schema common"
-  may["runtime/checkpoint"] = "runtime/checkpoint runtime/model common"
-  may["runtime/convert"] = "runtime/convert runtime/checkpoint runtime/text runtime/model runtime/comm schema common"
-  may["runtime"] = "runtime runtime/comm runtime/text runtime/data runtime/model runtime/engine runtime/checkpoint runtime/convert kernels kernels/cuda planner schema common"
+  may["runtime/convert"] = "runtime/convert checkpoint runtime/text runtime/model runtime/comm schema common"
+  may["runtime"] = "runtime runtime/comm runtime/text runtime/data runtime/model runtime/engine checkpoint runtime/convert kernels kernels/cuda planner schema common"
   # parts that compute only: the core, and the planner and simulator around it
   pure["daemon/core"] = pure["planner"] = pure["sim"] = 1
   # what they may use: values, text and memory; the rest of libc and of common/ reaches outside

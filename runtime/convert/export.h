@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
+#include "checkpoint/dtype.h"
 #include "common/err.h"
-#include "runtime/checkpoint/dtype.h"
 #include "runtime/convert/weights.h"
 #include "runtime/text/tokenizer.h"
 

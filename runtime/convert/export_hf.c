@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/safetensors.h"
 #include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "common/mem.h"
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/convert/bands.h"
 #include "runtime/convert/export.h"
 #include "runtime/convert/hf_config.h"

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "checkpoint/dtype.h"
 #include "common/err.h"
-#include "runtime/checkpoint/dtype.h"
 
 #define GGUF_ALIGNMENT 32
 #define GGUF_NAME_MAX  63 /* bytes of a tensor's name that ggml keeps */

@@ -5,10 +5,10 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "checkpoint/dtype.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/names.h"
 #include "common/err.h"
-#include "runtime/checkpoint/dtype.h"
-#include "runtime/checkpoint/manifest.h"
-#include "runtime/checkpoint/names.h"
 
 /* Reads it; the tokenizer is left "". A model that the runtime computes otherwise (scaled rotary positions, another activation, biases, sliding
  * windows, …) is refused by name of the field: 0, or -1 with a sentence. */

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checkpoint/load.h"
+#include "checkpoint/safetensors.h"
 #include "common/jsonx.h"
 #include "common/mem.h"
-#include "runtime/checkpoint/load.h"
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/convert/hf_config.h"
 #include "runtime/convert/tensors.h"
 

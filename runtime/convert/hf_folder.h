@@ -2,8 +2,8 @@
 #ifndef BELAY_RUNTIME_HF_FOLDER_H
 #define BELAY_RUNTIME_HF_FOLDER_H
 
+#include "checkpoint/checkpoint.h"
 #include "common/err.h"
-#include "runtime/checkpoint/checkpoint.h"
 
 struct hf_folder;
 

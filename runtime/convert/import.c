@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/safetensors.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/convert/bands.h"
 #include "runtime/convert/tensors.h"
 #include "runtime/text/tokenizer.h"

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "runtime/checkpoint/dtype.h"
-#include "runtime/checkpoint/names.h"
+#include "checkpoint/dtype.h"
+#include "checkpoint/names.h"
 #include "runtime/convert/tensors.h"
 
 /* Made of `parts` tensors of ours, first[0], first[step], …: one behind the other by their rows. */

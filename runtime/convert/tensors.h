@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "runtime/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 
 struct tensor_desc {
     char name[MANIFEST_NAME_SIZE];

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checkpoint/shelf.h"
 #include "common/mem.h"
-#include "runtime/checkpoint/shelf.h"
 #include "runtime/convert/hf_folder.h"
 #include "runtime/convert/tensors.h"
 

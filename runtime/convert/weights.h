@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "checkpoint/checkpoint.h"
 #include "common/err.h"
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/text/tokenizer.h"
 #include "schema/job.h"
 

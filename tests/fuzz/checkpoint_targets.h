@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/checkpoint/manifest.h"
-#include "runtime/checkpoint/safetensors.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
 #include "runtime/convert/hf_config.h"
 #include "runtime/convert/tensors.h"
 

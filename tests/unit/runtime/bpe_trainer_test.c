@@ -1,4 +1,4 @@
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include "runtime/text/bpe_trainer.h"
 #include "runtime/text/tokenizer_private.h"

@@ -1,6 +1,6 @@
 /* The readers of checkpoints and config.json with inputs that were damaged at random, from a fixed seed: what tests/fuzz/fuzz_checkpoint.c does for
  * longer. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include "tests/fuzz/checkpoint_targets.h"
 

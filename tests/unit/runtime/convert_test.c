@@ -1,13 +1,13 @@
 /* convert: checkpoint to Hugging Face's layout and back is the same bits, GGUF has the rows where llama.cpp looks for them, and files that do not
  * fit are refused. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "checkpoint/safetensors.h"
 #include "common/jsonx.h"
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/convert/bands.h"
 #include "runtime/convert/export.h"
 #include "runtime/convert/import.h"

@@ -2,7 +2,7 @@
 #ifndef BELAY_TESTS_RUNTIME_DATA_FIXTURE_H
 #define BELAY_TESTS_RUNTIME_DATA_FIXTURE_H
 
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include "runtime/data/tokenfile.h"
 #include "schema/job.h"

@@ -1,5 +1,5 @@
 /* Seeded mutations of good token files, indexes and JSON lines: always a layout that fits, or a sentence. `make fuzz` searches longer. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include "tests/fuzz/data_targets.h"
 

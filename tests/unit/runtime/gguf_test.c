@@ -1,5 +1,5 @@
 /* gguf: the bytes of a small file, one by one, and what goes wrong. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include "runtime/convert/gguf.h"
 

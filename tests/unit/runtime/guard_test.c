@@ -1,5 +1,5 @@
 /* The guard: silent on the curves of ordinary runs, loud at what is none, and still awake after a NaN. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* What a checkpoint says of its model is not believed: sizes that mean nothing are refused before anything is made of them. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
-#include "runtime/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 #include "runtime/inference.h"
 
 static const struct manifest_model sound = {.arch = "llama",

@@ -1,5 +1,5 @@
 /* mesh: coordinates of every rank, and that its groups of experts are those that placement keeps close together. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include "runtime/comm/mesh.h"
 

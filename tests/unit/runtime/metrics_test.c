@@ -1,6 +1,6 @@
 #include "common/fsutil.h"
 #include "common/mem.h"
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Pipeline schedules, all ranks together: whatever a schedule promises is seen by running the lists of all ranks against each other, with
  * messages that arrive in the order in which they were sent and a unit of time for each pass. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include "runtime/text/codepoint.h"
 #include "runtime/text/presplit.h"

@@ -1,5 +1,5 @@
 /* Prompts from the command line and from files, as tokens. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include "runtime/prompts.h"
 

@@ -1,4 +1,4 @@
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include "runtime/data/record.h"
 

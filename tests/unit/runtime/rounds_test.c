@@ -1,5 +1,5 @@
 /* rounds: what a rank of a very large group has to send, by a transport that counts messages and delivers none. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include "runtime/comm/comm_private.h"
 

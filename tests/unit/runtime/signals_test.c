@@ -1,5 +1,5 @@
 /* signals: what is asked once is told once, but the end for ever. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include <signal.h>
 

@@ -1,5 +1,5 @@
 /* sum: the order of the additions, the rounding of bf16, and values that are no ordinary numbers. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include <math.h>
 

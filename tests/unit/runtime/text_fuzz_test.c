@@ -1,5 +1,5 @@
 /* Seeded mutations of good tokenizer files and texts: always a tokenizer that holds, or a sentence. `make fuzz` searches longer. */
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include "tests/fuzz/text_targets.h"
 

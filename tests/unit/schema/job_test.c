@@ -130,7 +130,7 @@ static const struct {
     {RUN "resources: {cpus: 0}\n", "from 1 to 1024"},
     {RUN "resources: {cpus: 1025}\n", "from 1 to 1024"},
     {RUN "placement: {spares: -1}\n", "placement.spares: must be auto or a number of nodes"},
-    {RUN "checkpoint: {every: 0}\n", "checkpoint.every: must be a whole number from 1"},
+    {RUN "checkpoint: {every: 0}\n", "checkpoint.every: must be auto or a number of steps from 1 to"},
     {RUN "checkpoint: {keep: 0}\n", "checkpoint.keep: must be a whole number from 1"},
     {RUN "restart: {max: -1}\n", "restart.max: must be a whole number from 0"},
 

@@ -262,10 +262,10 @@ static void randomise(struct job_spec *spec, const struct job_field *f)
         strncmp(f->path, spec->is_train ? "run." : "train.", spec->is_train ? 4 : 6) == 0)
         return;
     if (f->type == FIELD_INT || f->type == FIELD_SIZE || f->type == FIELD_DURATION ||
-        f->type == FIELD_RESUME || f->type == FIELD_SPARES) {
-        int64_t low = f->type == FIELD_RESUME   ? JOB_RESUME_NEVER
-                      : f->type == FIELD_SPARES ? JOB_SPARES_AUTO
-                                                : f->min;
+        f->type == FIELD_RESUME || f->type == FIELD_SPARES || f->type == FIELD_EVERY) {
+        int64_t low = f->type == FIELD_RESUME                             ? JOB_RESUME_NEVER
+                      : f->type == FIELD_SPARES || f->type == FIELD_EVERY ? JOB_SPARES_AUTO
+                                                                          : f->min;
         int64_t n = within(low, f->max);
         memcpy(at, &n, sizeof n);
     } else if (f->type == FIELD_REAL) {
