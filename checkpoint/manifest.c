@@ -1,18 +1,23 @@
-/* manifest: see manifest.h. Tensors are kept in the order of their names, so that one is found by halving. The field "self" is the hash of the compact JSON text of everything else, in the order of the file. */
+/* manifest: see manifest.h. Tensors are kept in the order of their names, so that one is found by halving. The field "self" is the hash of the compact
+ * JSON text of everything else, in the order of the file. It is compared with the text as it stands, not with what was understood of it: else a
+ * flipped bit that turns 1e-05 into 1E-05 would go unnoticed. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checkpoint/manifest_private.h"
-#include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "common/mem.h"
 
 #define MANIFEST_BYTES_MAX (256u << 20)
 #define COUNT_MAX          (1 << 24)             /* tensors, files or slices that a reader accepts */
+#define HEAD_BYTES         (64u << 10)           /* what stands before "files" fits: names have limits */
 #define DIMENSION_MAX      ((json_int_t)1 << 31) /* rows or columns: their product stays in 62 bits */
 
 /* Numbers of 64 bits go as decimal text: JSON readers keep only 53 bits. */
@@ -43,6 +48,8 @@ static json_t *encode_state(const struct manifest_state *s)
     jsonx_set_str(obj, "job", s->job);
     jsonx_set(obj, "attempt", json_integer(s->attempt));
     jsonx_set(obj, "step", json_integer(s->step));
+    if (isfinite(s->held_loss))
+        jsonx_set_real(obj, "held_loss", s->held_loss);
     jsonx_set(mesh, "dp", json_integer(s->dp));
     jsonx_set(mesh, "pp", json_integer(s->pp));
     jsonx_set(mesh, "cp", json_integer(s->cp));
@@ -223,6 +230,7 @@ static int decode_state(const json_t *obj, struct manifest_state *s, struct err 
         get_u64(position, "data_tokens", &s->data_tokens, err) != 0 ||
         get_u64(position, "data_fingerprint", &s->data_fingerprint, err) != 0)
         return -1;
+    s->held_loss = jsonx_real_or(obj, "held_loss", NAN);
     s->pp = jsonx_int_or(mesh, "pp", 1);
     s->cp = jsonx_int_or(mesh, "cp", 1);
     s->tp = jsonx_int_or(mesh, "tp", 1);
@@ -373,41 +381,104 @@ static int decode_model(const json_t *obj, struct manifest *m, struct err *err)
     return 0;
 }
 
-static int check_self(json_t *obj, struct err *err)
+/* Takes the white space between the tokens out of a JSON text. Returns what is left of its length. */
+static size_t compact(char *text, size_t len)
 {
-    char told[DIGEST_SIZE], found[DIGEST_SIZE];
-    (void)snprintf(told, sizeof told, "%s",
-                   jsonx_str_or(obj, "self", "")); /* a cut hash would not compare as equal */
-    json_object_del(obj, "self");
-    self_hash(obj, found);
-    return strcmp(told, found) == 0 ? 0 : err_set(err, "its content does not match its own hash");
+    size_t n = 0;
+    bool inside = false; /* a string */
+    for (size_t i = 0; i < len; i++) {
+        if (!inside && strchr(" \t\r\n", text[i]))
+            continue;
+        if (text[i] == '"')
+            inside = !inside;
+        else if (inside && text[i] == '\\')
+            text[n++] = text[i++];
+        text[n++] = text[i];
+    }
+    return n;
 }
 
-static int decode(json_t *obj, struct manifest *m, struct err *err)
+/* The text ends with its hash, ,"self":"…"} when compact. Changes it. */
+static int check_self(char *text, size_t len, struct err *err)
 {
-    if (jsonx_int(obj, "format", 1, MANIFEST_FORMAT, &m->format, err) != 0 || check_self(obj, err) != 0 ||
-        decode_state(obj, &m->state, err) != 0 || decode_files(obj, m, err) != 0 ||
-        decode_tensors(obj, m, err) != 0)
-        return -1;
-    return decode_model(obj, m, err);
+    static const char key[] = ",\"self\":\"";
+    enum { KEY = sizeof key - 1, HASH = DIGEST_SIZE - 1, TAIL = KEY + HASH + 2 };
+    char found[DIGEST_SIZE];
+    len = compact(text, len);
+    char *tail = text + len - TAIL;
+    if (len > TAIL && memcmp(tail, key, KEY) == 0 && memcmp(tail + KEY + HASH, "\"}", 2) == 0) {
+        tail[0] = '}';
+        digest_bytes(text, len - TAIL + 1, found);
+        if (memcmp(found, tail + KEY, HASH) == 0)
+            return 0;
+    }
+    return err_set(err, "its content does not match its own hash");
+}
+
+/* A whole file into *m. The text is used up. */
+static int decode(char *text, size_t len, struct manifest *m, struct err *err)
+{
+    json_error_t why;
+    json_t *obj = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    int rc = -1;
+    if (!json_is_object(obj))
+        err_set(err, "line %d, column %d: not a JSON object: %s", why.line, why.column, why.text);
+    else if (jsonx_int(obj, "format", 1, MANIFEST_FORMAT, &m->format, err) == 0 &&
+             check_self(text, len, err) == 0 && decode_state(obj, &m->state, err) == 0 &&
+             decode_files(obj, m, err) == 0 && decode_tensors(obj, m, err) == 0)
+        rc = decode_model(obj, m, err);
+    (void)snprintf(m->time, sizeof m->time, "%s", jsonx_str_or(obj, "time", "")); /* ours fits */
+    json_decref(obj);
+    return rc;
 }
 
 struct manifest *manifest_read(const char *folder, struct err *err)
 {
     char *path = str_printf("%s/%s", folder, MANIFEST_FILE_NAME);
     struct manifest *m = NULL;
-    json_t *obj = jsonx_read_file(path, MANIFEST_BYTES_MAX, err);
-    if (obj) {
+    size_t len = 0;
+    char *text = fs_read(path, MANIFEST_BYTES_MAX, &len, err);
+    if (text) {
         m = mem_zero(1, sizeof *m);
-        if (decode(obj, m, err) != 0) {
+        if (decode(text, len, m, err) != 0) {
             err_prefix(err, "%s", path);
             manifest_free(m);
             m = NULL;
         }
     }
-    json_decref(obj);
+    free(text);
     free(path);
     return m;
+}
+
+/* The lines before "files", as an object; NULL when they are not there. */
+static json_t *read_head(const char *path)
+{
+    static const char next[] = ",\n\"files\": [";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    char *text = mem_zero(HEAD_BYTES + 1, 1);
+    ssize_t len = pread(fd, text, HEAD_BYTES, 0);
+    char *end = len > 0 ? strstr(text, next) : NULL;
+    json_t *obj = NULL;
+    if (end) {
+        *end = '}';
+        obj = json_loadb(text, (size_t)(end - text) + 1, 0, NULL);
+    }
+    free(text);
+    close(fd);
+    return obj;
+}
+
+double manifest_held_loss(const char *folder)
+{
+    char *path = str_printf("%s/%s", folder, MANIFEST_FILE_NAME);
+    json_t *head = read_head(path);
+    double loss = jsonx_real_or(head, "held_loss", NAN);
+    json_decref(head);
+    free(path);
+    return loss;
 }
 
 void manifest_free(struct manifest *manifest)

@@ -13,6 +13,7 @@
 
 #include "checkpoint/box.h"
 #include "checkpoint/digest.h"
+#include "common/clock.h"
 #include "common/err.h"
 
 #define MANIFEST_FORMAT    2
@@ -41,6 +42,7 @@ struct manifest_state {
     char job[MANIFEST_JOB_MAX + 1];         /* BELAY_JOB_ID, "" by hand */
     int64_t attempt;
     int64_t tp, pp, cp, dp, ep;
+    double held_loss;            /* loss over the held-out data after exactly this step; NAN = not known */
     struct manifest_model model; /* numbers that format 1 does not tell, and that no tensor shows, are 0 */
 };
 
@@ -65,6 +67,8 @@ struct manifest_tensor {
 
 struct manifest {
     int64_t format;
+    char time
+        [CLOCK_UTC_SIZE]; /* when it was written, as clock_format_utc prints; filled in by manifest_read */
     struct manifest_state state;
     struct manifest_file *files;
     size_t n_files;
@@ -77,6 +81,8 @@ struct manifest {
 int manifest_write(const char *folder, struct manifest *manifest, struct err *err);
 /* Reads and checks it. NULL with a sentence. */
 struct manifest *manifest_read(const char *folder, struct err *err);
+/* Only the held-out loss, from the first lines of the file, which can be long; nothing is checked. NAN when it is not known. */
+double manifest_held_loss(const char *folder);
 void manifest_free(struct manifest *manifest);
 
 /* The tensor named so, or NULL. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,22 +146,53 @@ static void remove_step(const char *directory, int64_t step)
 }
 
 /* Reads the checkpoint of `step` back; parts 0 only looks at sizes. */
-static int check_step(const char *directory, int64_t step, int parts, struct err *err)
+static int check_step(const char *directory, int64_t step, int parts, struct manifest_state *state,
+                      struct err *err)
 {
-    struct manifest_state state;
     char *path = shelf_path(directory, step);
-    int rc = checkpoint_verify(path, 0, parts, &state, err);
+    int rc = checkpoint_verify(path, 0, parts, state, err);
     free(path);
     return rc;
+}
+
+static double held_loss(const char *directory, int64_t step)
+{
+    char *path = shelf_path(directory, step);
+    double loss = manifest_held_loss(path);
+    free(path);
+    return loss;
+}
+
+int64_t shelf_survey(const char *directory, const struct retention_policy *policy,
+                     struct retention_item **items, struct err *err)
+{
+    struct err ignored;
+    struct manifest_state state;
+    int64_t *steps, complete = 0, count = shelf_list(directory, &steps, err);
+    *items = count > 0 ? mem_zero((size_t)count, sizeof **items) : NULL;
+    for (int64_t i = 0; i < count; i++) {
+        struct retention_item *item = &(*items)[i];
+        *item = (struct retention_item){.step = steps[i], .held_loss = NAN, .complete = true};
+        if (complete < policy->keep)
+            item->complete = check_step(directory, steps[i], 0, &state, &ignored) == 0;
+        if (policy->keep_best > 0)
+            item->held_loss = held_loss(directory, steps[i]);
+        complete += item->complete;
+    }
+    if (count > 0)
+        retention_decide(policy, *items, (size_t)count);
+    free(steps);
+    return count;
 }
 
 /* May `step` go? Before the last verified checkpoint goes, or while none is known to be good, the newest is read back to take over. */
 static bool may_go(const char *directory, int64_t step, int64_t newest, int64_t *verified)
 {
     struct err err;
+    struct manifest_state state;
     if (*verified != 0 && *verified != step)
         return true;
-    if (check_step(directory, newest, 1, &err) != 0) {
+    if (check_step(directory, newest, 1, &state, &err) != 0) {
         log_warn("step-%08" PRId64 " stays, since the newest checkpoint could not be read back: %s", step,
                  err.text);
         return false;
@@ -169,22 +201,20 @@ static bool may_go(const char *directory, int64_t step, int64_t newest, int64_t 
     return true;
 }
 
-void shelf_purge(const char *directory, int64_t keep, int64_t *verified)
+void shelf_purge(const char *directory, const struct retention_policy *policy, int64_t *verified)
 {
     struct err err;
-    int64_t *steps, kept = 0, newest = 0, count = shelf_list(directory, &steps, &err);
+    struct retention_item *items;
+    int64_t newest = 0, count = shelf_survey(directory, policy, &items, &err);
     if (count < 0)
         log_warn("old checkpoints stay: %s", err.text);
     for (int64_t i = 0; i < count; i++) {
-        if (kept < keep) {
-            bool complete = check_step(directory, steps[i], 0, &err) == 0;
-            newest = complete && kept == 0 ? steps[i] : newest;
-            kept += complete;
-        } else if (may_go(directory, steps[i], newest, verified)) {
-            remove_step(directory, steps[i]);
-        }
+        if (newest == 0 && items[i].complete)
+            newest = items[i].step;
+        if (items[i].stays == 0 && may_go(directory, items[i].step, newest, verified))
+            remove_step(directory, items[i].step);
     }
-    free(steps);
+    free(items);
 }
 
 /* Is it the name of something that only a program at work has? A number, that of its process, follows ".tmp." (fs_write_durable). */

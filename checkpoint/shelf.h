@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/retention.h"
 
 /* "<directory>/step-00000100"; the caller frees. */
 char *shelf_path(const char *directory, int64_t step);
@@ -23,9 +24,14 @@ char *shelf_begin(const char *directory, int64_t step, int64_t attempt, struct e
  * `<directory>/latest`. Durable on return. 0, or -1 with a sentence. */
 int shelf_commit(const char *directory, const char *folder, int64_t step, struct err *err);
 
-/* Removes what is older than the `keep` newest complete checkpoints. The one at *verified (0 = none), the last that was read back in full, is
- * removed only after the newest has been read back too (then *verified is that one). Problems are logged, not returned. */
-void shelf_purge(const char *directory, int64_t keep, int64_t *verified);
+/* What stays by the policy, newest first; *items is fresh (the caller frees). Only as many are looked at as it takes to find `keep` complete ones
+ * (sizes, no hashes); the older are taken to be complete. Their number, or -1 with a sentence. */
+int64_t shelf_survey(const char *directory, const struct retention_policy *policy,
+                     struct retention_item **items, struct err *err);
+
+/* Removes what may go. The checkpoint of step *verified (0 = none), the last that was read back in full, is removed only after the newest complete
+ * one has been read back too (then *verified is that one). Problems are logged, not returned. */
+void shelf_purge(const char *directory, const struct retention_policy *policy, int64_t *verified);
 
 /* Removes what unfinished runs left under way: folders, and half-written latest, claim and metrics.csv. With the claim held: whoever holds
  * it is the only one that may have such files. */

@@ -98,9 +98,12 @@ static int write_shards(struct run *run, const char *folder, struct shards *out)
 static int commit_locked(struct run *run, const char *folder, struct err *err)
 {
     const char *directory = run->spec->checkpoint.directory;
+    const struct retention_policy policy = {.keep = run->spec->checkpoint.keep,
+                                            .keep_every = run->spec->checkpoint.keep_every,
+                                            .keep_best = run->spec->checkpoint.keep_best};
     if (shelf_commit(directory, folder, run->state.step, err) != 0)
         return EXIT_ERROR;
-    shelf_purge(directory, run->spec->checkpoint.keep, &run->verified);
+    shelf_purge(directory, &policy, &run->verified);
     return 0;
 }
 

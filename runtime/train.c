@@ -44,7 +44,8 @@ static void describe_run(struct run *run)
                                          .pp = s->pp,
                                          .cp = s->cp,
                                          .dp = s->dp,
-                                         .ep = s->ep};
+                                         .ep = s->ep,
+                                         .held_loss = NAN};
     weights_model_of_job(&s->train, &run->state.model);
     (void)snprintf(run->state.job, sizeof run->state.job, "%s", job ? job : "");
 }
@@ -298,6 +299,7 @@ static int loop(struct run *run)
             code = evaluate_if_due(run, &held);
         if (code != 0)
             return code;
+        run->state.held_loss = held; /* of this step, or not known */
         tell_step(run, &step, held);
         bool stop = step.signals & SIGNALS_STOP;
         code = save_if_due(run, step.signals, stop || run->state.step == run->spec->train.steps);

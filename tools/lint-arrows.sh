@@ -32,7 +32,7 @@ BEGIN {
   pure["daemon/core"] = pure["planner"] = pure["sim"] = 1
   # what they may use: values, text and memory; the rest of libc and of common/ reaches outside
   core_may = " assert.h ctype.h errno.h inttypes.h limits.h math.h stdarg.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h jansson.h" \
-             " common/clock.h common/err.h common/mem.h common/mix.h "
+             " common/clock.h common/err.h common/mem.h common/mix.h common/retention.h "
   # and what of these reaches outside all the same (common/clock.h is there to print durations)
   core_calls = "(^|[^A-Za-z0-9_])(clock_boot_ms|clock_monotonic_s|clock_utc_ms|getenv|setenv|system|exit|s?rand|s?random|drand48|v?printf" \
                "|v?fprintf|puts|fopen|fwrite|remove|rename|json_load_file|json_dump_file|json_dumpf)[ \t]*\\("

@@ -119,7 +119,7 @@ static int write_tokenizer(const struct weights *w, const char *folder, struct m
 int import_write(const struct weights *weights, const char *folder, uint64_t *bytes, struct err *err)
 {
     struct manifest_state state = {
-        .tp = 1, .pp = 1, .cp = 1, .dp = 1, .ep = 1, .model = *weights_model(weights)};
+        .tp = 1, .pp = 1, .cp = 1, .dp = 1, .ep = 1, .held_loss = NAN, .model = *weights_model(weights)};
     struct manifest_file file = {.bytes = 0};
     struct tensor_list list;
     err->text[0] = 0;

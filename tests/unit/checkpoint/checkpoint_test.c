@@ -145,6 +145,7 @@ static const struct manifest_state state_100 = {.step = 100,
                                                 .cp = 1,
                                                 .dp = 4,
                                                 .ep = 1,
+                                                .held_loss = 2.71828182845904509,
                                                 .model = {.arch = "llama",
                                                           .layers = 2,
                                                           .hidden = 6,
@@ -214,6 +215,7 @@ static void test_resharding(void **state)
             assert_string_equal(found.job, "42");
             assert_int_equal(found.attempt, 3);
             assert_int_equal(found.dp, 4);
+            assert_true(found.held_loss == state_100.held_loss);
             assert_int_equal(manifest_same_model(&found.model, &state_100.model, &err), 0);
             assert_string_equal(found.model.tokenizer, "a/tokenizer.json");
             assert_true(found.model.tokenizer_fingerprint == UINT64_MAX - 2);

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <sys/stat.h>
 
 #include "common/fsutil.h"
@@ -27,14 +28,15 @@ static int forget(void **state)
 }
 
 /* A checkpoint of one number, committed. */
-static void commit(int64_t step, float value)
+static void commit_with(int64_t step, float value, double held_loss)
 {
     struct err err;
     struct manifest_file file;
     struct checkpoint_piece piece = {{0, 0}, {1, 1}, &value, 1};
     struct checkpoint_array array = {.name = "x", .shape = {1}, .dims = 1, .pieces = &piece, .n_pieces = 1};
     struct checkpoint_record record = {NULL, 0};
-    struct manifest_state at = {.step = step, .tp = 1, .pp = 1, .cp = 1, .dp = 1, .ep = 1};
+    struct manifest_state at = {
+        .step = step, .tp = 1, .pp = 1, .cp = 1, .dp = 1, .ep = 1, .held_loss = held_loss};
     char *folder = shelf_begin(dir, step, 0, &err);
     assert_non_null(folder);
     if (checkpoint_write_shard(folder, 0, &array, 1, &file, &err) == 0)
@@ -45,6 +47,17 @@ static void commit(int64_t step, float value)
     assert_int_equal(access(folder, F_OK), -1);
     free(record.bytes);
     free(folder);
+}
+
+static void commit(int64_t step, float value)
+{
+    commit_with(step, value, NAN);
+}
+
+static void purge(int64_t keep, int64_t *verified)
+{
+    const struct retention_policy policy = {.keep = keep};
+    shelf_purge(dir, &policy, verified);
 }
 
 static float value_of(int64_t step)
@@ -118,11 +131,11 @@ static void test_purge_keeps_the_newest(void **state)
     int64_t verified = 0;
     for (int64_t step = 10; step <= 60; step += 10) {
         commit(step, 1);
-        shelf_purge(dir, 3, &verified);
+        purge(3, &verified);
     }
     assert_steps("60 50 40 ");
     assert_true(verified >= 40);
-    shelf_purge(dir, 1, &verified);
+    purge(1, &verified);
     assert_steps("60 ");
     assert_int_equal(verified, 60);
 }
@@ -135,18 +148,18 @@ static void test_purge_never_takes_the_last_good_one(void **state)
     commit(10, 1);
     commit(20, 1);
     damage(20); /* its size is right, its content is not */
-    shelf_purge(dir, 1, &verified);
+    purge(1, &verified);
     assert_steps("20 10 ");
     assert_int_equal(verified, 10);
     commit(30, 1);
-    shelf_purge(dir, 1, &verified);
+    purge(1, &verified);
     assert_steps("30 ");
     assert_int_equal(verified, 30);
     commit(40, 1);
     char *path = str_printf("%s/step-00000040/manifest.json", dir);
     assert_int_equal(unlink(path), 0);
     free(path);
-    shelf_purge(dir, 1, &verified);
+    purge(1, &verified);
     assert_steps("40 30 ");
 }
 
@@ -160,7 +173,7 @@ static void test_incomplete_ones_do_not_count(void **state)
     char *path = str_printf("%s/step-00000030/rank-00000.safetensors", dir);
     assert_int_equal(unlink(path), 0);
     free(path);
-    shelf_purge(dir, 2, &verified);
+    purge(2, &verified);
     assert_steps("30 20 10 ");
 }
 
@@ -171,8 +184,46 @@ static void test_purge_without_any_good_one(void **state)
     commit(10, 1);
     commit(20, 1);
     damage(20);
-    shelf_purge(dir, 1, &verified);
+    purge(1, &verified);
     assert_steps("20 10 ");
+}
+
+/* Every 40th stays, and the two with the lowest held-out loss: of 10 that nobody evaluated none. */
+static void test_purge_keeps_every_and_best(void **state)
+{
+    (void)state;
+    static const double losses[] = {3, NAN, 1.5, 2, NAN, 2.5, 1.75, 4, 5, 6};
+    const struct retention_policy policy = {.keep = 2, .keep_every = 40, .keep_best = 2};
+    int64_t verified = 0;
+    for (int64_t i = 1; i <= 10; i++) {
+        commit_with(10 * i, 1, losses[i - 1]);
+        shelf_purge(dir, &policy, &verified);
+    }
+    assert_steps("100 90 80 70 40 30 ");
+    char *path = shelf_path(dir, 30), *none = shelf_path(dir, 31);
+    assert_true(manifest_held_loss(path) == 1.5);
+    assert_true(isnan(manifest_held_loss(none)));
+    free(none);
+    free(path);
+}
+
+/* What nobody could read back in full stays with the last that could, although the policy has no place for it. */
+static void test_best_is_no_way_round_verified(void **state)
+{
+    (void)state;
+    const struct retention_policy policy = {.keep = 1, .keep_best = 1};
+    int64_t verified = 10;
+    commit_with(10, 1, 9);
+    commit_with(20, 1, 1);
+    commit_with(30, 1, 2);
+    damage(30);
+    shelf_purge(dir, &policy, &verified);
+    assert_steps("30 20 10 ");
+    assert_int_equal(verified, 10);
+    commit_with(40, 1, 3);
+    shelf_purge(dir, &policy, &verified);
+    assert_steps("40 20 ");
+    assert_int_equal(verified, 40);
 }
 
 static void test_sweep(void **state)
@@ -278,6 +329,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_purge_never_takes_the_last_good_one, fresh, forget),
         cmocka_unit_test_setup_teardown(test_incomplete_ones_do_not_count, fresh, forget),
         cmocka_unit_test_setup_teardown(test_purge_without_any_good_one, fresh, forget),
+        cmocka_unit_test_setup_teardown(test_purge_keeps_every_and_best, fresh, forget),
+        cmocka_unit_test_setup_teardown(test_best_is_no_way_round_verified, fresh, forget),
         cmocka_unit_test_setup_teardown(test_sweep, fresh, forget),
         cmocka_unit_test_setup_teardown(test_commit_without_latest, fresh, forget),
         cmocka_unit_test_setup_teardown(test_set_aside, fresh, forget),
