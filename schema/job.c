@@ -194,6 +194,9 @@ void job_spec_free(struct job_spec *spec)
     free(spec->train.tokenizer);
     free(spec->train.eval_path);
     free(spec->checkpoint.directory);
+    free(spec->checkpoint.upload.url);
+    free(spec->checkpoint.upload.endpoint);
+    free(spec->checkpoint.upload.region);
     free(spec->notify_url);
     free(spec);
 }

@@ -109,6 +109,12 @@ struct job_spec {
         int64_t keep_every, keep_best; /* 0 = none */
         int64_t memory_every;          /* 0 = no copies in memory */
         bool buddy;
+        struct {
+            char *url, *endpoint; /* NULL: none; NULL: AWS's of the region */
+            char *region;
+            int64_t part; /* bytes */
+            int64_t keep; /* 0 = all */
+        } upload;
     } checkpoint; /* directory NULL for run: jobs without one */
     struct {
         int64_t max, window_ms, backoff_ms;

@@ -1,6 +1,6 @@
 /* job_check: what no single field can know. First the numbers that follow from others are filled in, then each rule looks at the
  * whole. A rule whose fields were already found wrong keeps silent, so that one mistake gives one sentence. The rules of a
- * training job are in job_check_model.c, job_check_training.c and job_check_runtime.c. */
+ * training job are in job_check_model.c, job_check_training.c and job_check_runtime.c; those of uploads in job_check_upload.c. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -205,5 +205,6 @@ void job_check(struct job_reader *r)
     else
         check_expert_parallel(r);
     check_stages(r);
+    job_check_upload(r);
     check_notify(r);
 }

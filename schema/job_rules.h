@@ -26,5 +26,7 @@ void job_check_model(struct job_reader *r);
 void job_check_training(struct job_reader *r);
 /* What the bundled runtime asks of the numbers that a mesh divides, and what it does not do yet. After the others. */
 void job_check_runtime(struct job_reader *r);
+/* Copies of checkpoints in object storage, of any job. */
+void job_check_upload(struct job_reader *r);
 
 #endif

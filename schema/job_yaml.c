@@ -250,6 +250,8 @@ static bool is_there(const struct printer *p, const struct job_field *f)
     const struct job_spec *s = p->spec;
     if (begins_with(f->path, s->is_train ? "run." : "train."))
         return false;
+    if (begins_with(f->path, "checkpoint.upload.") && !s->checkpoint.upload.url)
+        return false;
     switch (f->type) {
     case FIELD_TEXT:
         return text_of(p, f) != NULL && !(is_mixed(s) && strcmp(f->path, "train.data.path") == 0);

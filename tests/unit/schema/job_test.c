@@ -134,6 +134,28 @@ static const struct {
     {RUN "checkpoint: {keep: 0}\n", "checkpoint.keep: must be a whole number from 1"},
     {RUN "restart: {max: -1}\n", "restart.max: must be a whole number from 0"},
 
+    /* uploads */
+    {RUN "checkpoint: {upload: {url: s3://bucket}}\n",
+     "f.yaml:3:28: checkpoint.upload.url: only checkpoints of a train job are uploaded"},
+    {TRAIN "checkpoint: {upload: {url: /mnt/x}}\n",
+     "checkpoint.upload.url: must be s3://BUCKET or s3://BUCKET/PREFIX: it does not begin with s3://"},
+    {TRAIN "checkpoint: {upload: {url: s3://Bucket/x}}\n",
+     "a bucket has 3 to 63 small letters, digits, . and -"},
+    {TRAIN "checkpoint: {upload: {url: s3://bucket//x}}\n", "a prefix has no //"},
+    {TRAIN "checkpoint: {upload: {url: \"s3://bucket/a b\"}}\n", "a prefix has letters, digits and"},
+    {TRAIN "checkpoint: {upload: {url: s3://bucket, endpoint: s3.example.org}}\n",
+     "checkpoint.upload.endpoint: must be https://HOST or https://HOST:PORT"},
+    {TRAIN "checkpoint: {upload: {url: s3://bucket, endpoint: \"https://me:key@s3.example.org\"}}\n",
+     "checkpoint.upload.endpoint: must not hold a name or a key; keys come from AWS_ACCESS_KEY_ID"},
+    {TRAIN "checkpoint: {upload: {url: s3://bucket, region: Europe}}\n",
+     "checkpoint.upload.region: must be the name of a region, such as eu-central-1"},
+    {TRAIN "checkpoint: {upload: {url: s3://bucket, part: 4MiB}}\n",
+     "checkpoint.upload.part: must be a size from 5MiB to 5GiB, not \"4MiB\""},
+    {TRAIN "checkpoint: {upload: {url: s3://bucket, keep: -1}}\n",
+     "checkpoint.upload.keep: must be a whole number from 0"},
+    {TRAIN "checkpoint: {upload: {keep: 2}}\n",
+     "checkpoint.upload.keep: has no effect without checkpoint.upload.url"},
+
     /* other types */
     {RUN "placement: {tp: {required: yes}}\n",
      "f.yaml:3:28: placement.tp.required: must be true or false, not \"yes\""},

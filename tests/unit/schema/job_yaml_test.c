@@ -58,6 +58,9 @@ static void same_spec(const struct job_spec *a, const struct job_spec *b)
     same_text("from", a->train.from, b->train.from);
     same_text("tokenizer", a->train.tokenizer, b->train.tokenizer);
     same_text("directory", a->checkpoint.directory, b->checkpoint.directory);
+    same_text("upload.url", a->checkpoint.upload.url, b->checkpoint.upload.url);
+    same_text("upload.endpoint", a->checkpoint.upload.endpoint, b->checkpoint.upload.endpoint);
+    same_text("upload.region", a->checkpoint.upload.region, b->checkpoint.upload.region);
     same_text("url", a->notify_url, b->notify_url);
     same_lists(a, b);
     struct job_spec copy = *b;
@@ -66,6 +69,9 @@ static void same_spec(const struct job_spec *a, const struct job_spec *b)
     copy.train.from = a->train.from;
     copy.train.tokenizer = a->train.tokenizer;
     copy.checkpoint.directory = a->checkpoint.directory;
+    copy.checkpoint.upload.url = a->checkpoint.upload.url;
+    copy.checkpoint.upload.endpoint = a->checkpoint.upload.endpoint;
+    copy.checkpoint.upload.region = a->checkpoint.upload.region;
     copy.notify_url = a->notify_url;
     copy.stages = a->stages;
     copy.argv = a->argv;
@@ -247,6 +253,7 @@ static bool is_bound(const char *path)
                                         "train.eval.every",
                                         "train.optimizer.lr",
                                         "run.ranks",
+                                        "checkpoint.upload",
                                         "parallel",
                                         "resources.device"};
     for (size_t i = 0; i < COUNT(bound); i++)
