@@ -106,15 +106,27 @@ static void put_arrays(struct safetensors_writer *w, const struct checkpoint_arr
                 return; /* safetensors_finish tells */
 }
 
+struct safetensors_tensor *checkpoint_entries(const struct checkpoint_array *arrays, size_t count, size_t *n)
+{
+    struct safetensors_tensor *entries = mem_zero(count_pieces(arrays, count), sizeof *entries);
+    *n = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < arrays[i].n_pieces; k++)
+            describe_entry(&arrays[i], k, &entries[(*n)++]);
+    return entries;
+}
+
+void checkpoint_shard_name(int rank, char name[CHECKPOINT_NAME_SIZE])
+{
+    (void)snprintf(name, CHECKPOINT_NAME_SIZE, "rank-%05d.safetensors", rank); /* always fits */
+}
+
 int checkpoint_write_shard(const char *folder, int rank, const struct checkpoint_array *arrays, size_t count,
                            struct manifest_file *out, struct err *err)
 {
     size_t n = 0;
-    struct safetensors_tensor *entries = mem_zero(count_pieces(arrays, count), sizeof *entries);
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < arrays[i].n_pieces; k++)
-            describe_entry(&arrays[i], k, &entries[n++]);
-    (void)snprintf(out->name, sizeof out->name, "rank-%05d.safetensors", rank); /* always fits */
+    struct safetensors_tensor *entries = checkpoint_entries(arrays, count, &n);
+    checkpoint_shard_name(rank, out->name);
     char *path = str_printf("%s/%s", folder, out->name);
     struct safetensors_writer *w = safetensors_create(path, entries, n, NULL, NULL, err);
     int rc = -1;
@@ -153,6 +165,11 @@ struct checkpoint_record checkpoint_describe(const struct checkpoint_array *arra
             memcpy(at, &p, sizeof p);
         }
     return (struct checkpoint_record){bytes, len};
+}
+
+void checkpoint_record_file(struct checkpoint_record *record, const struct manifest_file *file)
+{
+    memcpy(record->bytes, file, sizeof *file);
 }
 
 /* A piece and the file that it is in. */
@@ -230,8 +247,9 @@ static int describe_tensors(struct manifest *m, struct parts *parts, struct err 
     return 0;
 }
 
-int checkpoint_seal(const char *folder, const struct checkpoint_record *records, size_t count,
-                    const struct manifest_state *state, struct err *err)
+/* NULL with a sentence. */
+static struct manifest *assemble(const struct checkpoint_record *records, size_t count,
+                                 const struct manifest_state *state, struct err *err)
 {
     struct manifest *m = mem_zero(1, sizeof *m);
     struct parts parts = {0};
@@ -243,11 +261,29 @@ int checkpoint_seal(const char *folder, const struct checkpoint_record *records,
         rc = add_record(&parts, &records[i], i, &m->files[i], err);
     if (rc == 0)
         rc = describe_tensors(m, &parts, err);
-    if (rc == 0)
-        rc = manifest_write(folder, m, err);
     free(parts.items);
+    if (rc == 0)
+        return m;
+    manifest_free(m);
+    return NULL;
+}
+
+int checkpoint_seal(const char *folder, const struct checkpoint_record *records, size_t count,
+                    const struct manifest_state *state, struct err *err)
+{
+    struct manifest *m = assemble(records, count, state, err);
+    int rc = m ? manifest_write(folder, m, err) : -1;
     manifest_free(m);
     return rc;
+}
+
+char *checkpoint_manifest(const struct checkpoint_record *records, size_t count,
+                          const struct manifest_state *state, struct err *err)
+{
+    struct manifest *m = assemble(records, count, state, err);
+    char *text = m ? manifest_print(m, err) : NULL;
+    manifest_free(m);
+    return text;
 }
 
 /* ---- verifying -------------------------------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
 #include "common/err.h"
 
 /* Rows [from[0],to[0]) x columns [from[1],to[1]) of a tensor; of one dimension the numbers are rows, columns are 0 to 1 and stride is 1.
@@ -40,6 +41,13 @@ struct checkpoint_array {
 size_t checkpoint_range(const struct box *box, size_t from, size_t to, float *data,
                         struct checkpoint_piece pieces[3]);
 
+#define CHECKPOINT_NAME_SIZE sizeof(((struct manifest_file *)0)->name)
+/* The name of a rank's file in the folder. */
+void checkpoint_shard_name(int rank, char name[CHECKPOINT_NAME_SIZE]);
+
+/* What stands in a shard with these arrays, a tensor for each piece, in order: *n of them, to be placed yet; free(). */
+struct safetensors_tensor *checkpoint_entries(const struct checkpoint_array *arrays, size_t count, size_t *n);
+
 /* Writes folder/rank-<rank>.safetensors, fsynced, and fills *out for the manifest. 0, or -1 with a sentence. */
 int checkpoint_write_shard(const char *folder, int rank, const struct checkpoint_array *arrays, size_t count,
                            struct manifest_file *out, struct err *err);
@@ -53,10 +61,17 @@ struct checkpoint_record {
 struct checkpoint_record checkpoint_describe(const struct checkpoint_array *arrays, size_t count,
                                              const struct manifest_file *file);
 
+/* Another file of the same pieces. */
+void checkpoint_record_file(struct checkpoint_record *record, const struct manifest_file *file);
+
 /* Writes folder/manifest.json over shards that all ranks have written; records (count), in any order. Checks that they hold each element of
  * each tensor exactly once. Fsyncs the folder. 0, or -1 with a sentence. */
 int checkpoint_seal(const char *folder, const struct checkpoint_record *records, size_t count,
                     const struct manifest_state *state, struct err *err);
+
+/* The text of that manifest. free(); NULL with a sentence. */
+char *checkpoint_manifest(const struct checkpoint_record *records, size_t count,
+                          const struct manifest_state *state, struct err *err);
 
 /* Checks the manifest, that every file has its size, and the hash of files part, part+parts, … (0, 1 = all; parts 0 = no hash at all).
  * Fills *state. 0, or -1 with a sentence naming the file and what is wrong with it. */

@@ -198,11 +198,11 @@ static int arrange(struct manifest *m, struct err *err)
     return 0;
 }
 
-int manifest_write(const char *folder, struct manifest *manifest, struct err *err)
+char *manifest_print(struct manifest *manifest, struct err *err)
 {
     char hash[DIGEST_SIZE];
     if (arrange(manifest, err) != 0)
-        return err_prefix(err, "%s cannot be sealed", folder);
+        return NULL;
     json_t *obj = encode_state(&manifest->state);
     jsonx_set(obj, "files", encode_files(manifest));
     jsonx_set(obj, "tensors", encode_tensors(manifest));
@@ -210,6 +210,14 @@ int manifest_write(const char *folder, struct manifest *manifest, struct err *er
     jsonx_set_str(obj, "self", hash);
     char *text = print_lines(obj);
     json_decref(obj);
+    return text;
+}
+
+int manifest_write(const char *folder, struct manifest *manifest, struct err *err)
+{
+    char *text = manifest_print(manifest, err);
+    if (!text)
+        return err_prefix(err, "%s cannot be sealed", folder);
     char *path = str_printf("%s/%s", folder, MANIFEST_FILE_NAME);
     int rc = fs_write_durable(path, text, strlen(text), 0644, err);
     free(path);

@@ -76,8 +76,10 @@ struct manifest {
     size_t n_tensors;
 };
 
-/* Writes folder/manifest.json of MANIFEST_FORMAT and fsyncs it; puts the tensors in the order of their names, and checks that slices hold each
- * element exactly once. 0, or -1 with a sentence. */
+/* The text of a manifest of MANIFEST_FORMAT: puts the tensors in the order of their names, and checks that slices hold each element exactly
+ * once. free(); NULL with a sentence. */
+char *manifest_print(struct manifest *manifest, struct err *err);
+/* The same into folder/manifest.json, fsynced. 0, or -1 with a sentence. */
 int manifest_write(const char *folder, struct manifest *manifest, struct err *err);
 /* Reads and checks it. NULL with a sentence. */
 struct manifest *manifest_read(const char *folder, struct err *err);

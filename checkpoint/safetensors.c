@@ -43,8 +43,9 @@ struct safetensors_writer {
     int fd;
     struct digest *digest;
     const struct safetensors_tensor *tensors;
-    size_t count, at;          /* the tensor whose numbers come next */
-    uint64_t position, header; /* bytes written behind the header; bytes up to there */
+    size_t count, at;  /* the tensor whose numbers come next */
+    uint64_t position; /* bytes written behind the header */
+    size_t header;     /* bytes up to there */
     char *buffer;
     struct err err; /* the first thing that went wrong */
 };
@@ -119,6 +120,13 @@ static void place(struct safetensors_tensor *tensors, size_t count)
     }
 }
 
+char *safetensors_layout(struct safetensors_tensor *tensors, size_t count, const char *key, const char *value,
+                         size_t *len)
+{
+    place(tensors, count);
+    return encode_header(tensors, count, key, value, len);
+}
+
 struct safetensors_writer *safetensors_create(const char *path, struct safetensors_tensor *tensors,
                                               size_t count, const char *key, const char *value,
                                               struct err *err)
@@ -134,8 +142,7 @@ struct safetensors_writer *safetensors_create(const char *path, struct safetenso
     w->digest = digest_new();
     w->tensors = tensors;
     w->count = count;
-    place(tensors, count);
-    char *header = encode_header(tensors, count, key, value, &w->header);
+    char *header = safetensors_layout(tensors, count, key, value, &w->header);
     (void)put_bytes(w, header, w->header); /* safetensors_finish tells what went wrong */
     free(header);
     return w;

@@ -27,6 +27,10 @@ struct safetensors_tensor {
 
 /* ---- writing ---- */
 
+/* Places the tensors one behind the other (from, to) and returns what stands before them in a file, *len bytes; free(). */
+char *safetensors_layout(struct safetensors_tensor *tensors, size_t count, const char *key, const char *value,
+                         size_t *len);
+
 struct safetensors_writer;
 
 /* Makes a new file that is to have these tensors (types F32, BF16, F16 or F64) in this order, borrowed until the end; a pair of strings goes

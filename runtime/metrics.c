@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #define LINE_MAX_BYTES 4096 /* a row is about 150 */
 
 struct metrics {
+    pthread_mutex_t lock; /* over all but path and fd: rows are appended while a thread syncs */
     char *path;
     int fd;
     off_t size;    /* bytes known to be written */
@@ -142,6 +144,7 @@ struct metrics *metrics_open(const char *path, int64_t resumed, struct err *err)
         return NULL;
     }
     struct metrics *m = mem_zero(1, sizeof *m);
+    pthread_mutex_init(&m->lock, NULL);
     m->path = str_dup(path);
     m->fd = fd;
     m->size = size;
@@ -154,6 +157,7 @@ void metrics_close(struct metrics *metrics)
     if (!metrics)
         return;
     close(metrics->fd);
+    pthread_mutex_destroy(&metrics->lock);
     free(metrics->pending);
     free(metrics->path);
     free(metrics);
@@ -190,12 +194,14 @@ static int print_rest(const struct metrics_row *row, char *out, size_t size)
         float x = i < METRICS_AXES ? row->axis_ms[i] : row->axis_mib[i - METRICS_AXES];
         len += snprintf(out + len, size - (size_t)len, ",%.9g", (double)x);
     }
+    len += snprintf(out + len, size - (size_t)len, ",%.9g,%.9g", (double)row->staged_ms,
+                    (double)row->durable_ms);
     return len;
 }
 
 int metrics_append(struct metrics *metrics, const struct metrics_row *row, struct err *err)
 {
-    char line[LINE_MAX_BYTES]; /* 26 numbers of at most 25 characters */
+    char line[LINE_MAX_BYTES]; /* 28 numbers of at most 25 characters */
     int len = snprintf(line, sizeof line,
                        "%" PRId64 ",%.17g,%.17g,%.17g,%" PRIu64 ",%.9g,%.9g,%.9g,%.9g,%.9g,%" PRId64,
                        row->step, row->loss, row->grad_norm, row->lr, row->tokens, (double)row->step_ms,
@@ -204,10 +210,13 @@ int metrics_append(struct metrics *metrics, const struct metrics_row *row, struc
     len += print_rest(row, line + len, sizeof line - (size_t)len - 1);
     line[len++] = '\n';
     line[len] = 0;
+    pthread_mutex_lock(&metrics->lock);
     metrics->pending = mem_grow(metrics->pending, metrics->pending_len + (size_t)len + 1, 1);
     memcpy(metrics->pending + metrics->pending_len, line, (size_t)len + 1);
     metrics->pending_len += (size_t)len;
-    return flush_rows(metrics, err);
+    int rc = flush_rows(metrics, err);
+    pthread_mutex_unlock(&metrics->lock);
+    return rc;
 }
 
 static bool parse_past(const char *line, struct metrics_past *out)
@@ -244,7 +253,10 @@ size_t metrics_recall(const char *path, struct metrics_past *past, size_t room)
 
 int metrics_sync(struct metrics *metrics, struct err *err)
 {
-    if (flush_rows(metrics, err) != 0)
+    pthread_mutex_lock(&metrics->lock);
+    int rc = flush_rows(metrics, err);
+    pthread_mutex_unlock(&metrics->lock);
+    if (rc != 0)
         return -1;
     return fdatasync(metrics->fd) == 0 ? 0 : err_sys(err, "cannot sync %s", metrics->path);
 }

@@ -28,12 +28,14 @@ struct metrics_row {
     float bubble;       /* idle part of rank 0's pipelined time */
     float axis_ms[METRICS_AXES],
         axis_mib[METRICS_AXES]; /* rank 0: waited in, and sent over, the groups of each axis */
+    float staged_ms,
+        durable_ms; /* of saves since the row before: training was held up; from then until it was on storage. 0: none */
 };
 
 #define METRICS_HEADER                                                                                       \
     "step,loss,grad_norm,lr,tokens,step_ms,tokens_per_second,mfu,compute_ms,wait_ms,attempt,hfu,router_"     \
     "loss,held_loss,"                                                                                        \
-    "skipped,bubble,tp_ms,cp_ms,pp_ms,ep_ms,dp_ms,tp_mib,cp_mib,pp_mib,ep_mib,dp_mib"
+    "skipped,bubble,tp_ms,cp_ms,pp_ms,ep_ms,dp_ms,tp_mib,cp_mib,pp_mib,ep_mib,dp_mib,staged_ms,durable_ms"
 
 /* Opens the file for a run that goes on after step `resumed` (0 = from the start). Later rows, a torn last line and doubled rows are cut
  * off, through a new file and a rename: a superseded process that still has the old file open can no longer reach this one. A file
@@ -52,7 +54,7 @@ struct metrics_past {
 /* The newest rows of the file at path, at most `room`, oldest first, into past. How many; 0 when there is no such file or no row. */
 size_t metrics_recall(const char *path, struct metrics_past *past, size_t room);
 
-/* Brings every row to the disk. 0, or -1 with a sentence. */
+/* Brings every row to the disk; another thread may append in the meantime. 0, or -1 with a sentence. */
 int metrics_sync(struct metrics *metrics, struct err *err);
 
 #endif

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,8 @@
 #define CLOSE_WAIT_MS 1000
 
 struct notify {
-    int fd; /* -1 = nobody listens */
+    pthread_mutex_t lock; /* a send is of one thread, and so is what waits */
+    int fd;               /* -1 = nobody listens */
     int rank;
     char pending[DATAGRAM_MAX / 2]; /* "KEY=value\n" lines */
 };
@@ -43,6 +46,7 @@ static int connect_to(int fd, const char *path)
 struct notify *notify_open(const char *path, int rank)
 {
     struct notify *n = mem_zero(1, sizeof *n);
+    pthread_mutex_init(&n->lock, NULL);
     n->rank = rank;
     n->fd = path && *path ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
     if (n->fd >= 0 && connect_to(n->fd, path) != 0) {
@@ -74,6 +78,7 @@ void notify_close(struct notify *notify)
         (void)send_lines(notify, ""); /* the last chance; nobody is left to tell */
     if (notify->fd >= 0)
         close(notify->fd);
+    pthread_mutex_destroy(&notify->lock);
     free(notify);
 }
 
@@ -84,7 +89,9 @@ void notify_send(struct notify *notify, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(lines, sizeof lines, fmt, args); /* a cut line is the receiver's to ignore */
     va_end(args);
+    pthread_mutex_lock(&notify->lock);
     (void)send_lines(notify, lines); /* lossy by contract */
+    pthread_mutex_unlock(&notify->lock);
 }
 
 void notify_keep(struct notify *notify, const char *fmt, ...)
@@ -94,9 +101,10 @@ void notify_keep(struct notify *notify, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(lines, sizeof lines, fmt, args);
     va_end(args);
-    if (send_lines(notify, lines) == 0)
-        return;
+    pthread_mutex_lock(&notify->lock);
+    bool sent = send_lines(notify, lines) == 0;
     size_t used = strlen(notify->pending);
-    if (used + strlen(lines) + 2 < sizeof notify->pending)
+    if (!sent && used + strlen(lines) + 2 < sizeof notify->pending)
         (void)snprintf(notify->pending + used, sizeof notify->pending - used, "%s\n", lines);
+    pthread_mutex_unlock(&notify->lock);
 }

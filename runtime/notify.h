@@ -1,6 +1,7 @@
 /* notify: progress datagrams in the style of sd_notify to $BELAY_NOTIFY_SOCKET (docs/protocols.md, section 4).
  *
- * Never blocks while training and never fails it: a lost datagram costs a stale progress bar. */
+ * Never blocks while training and never fails it: a lost datagram costs a stale progress bar. Any thread may
+ * send. */
 #ifndef BELAY_RUNTIME_NOTIFY_H
 #define BELAY_RUNTIME_NOTIFY_H
 

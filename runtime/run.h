@@ -33,8 +33,12 @@ struct run {
     struct metrics *metrics;                 /* rank 0 only */
     struct checkpoint_array *arrays, *share; /* all that this rank owns; what it writes of it */
     size_t n_arrays, n_share;
-    struct manifest_state state; /* where the run stands: what a checkpoint would say now */
-    int64_t saved;               /* step of the newest checkpoint that this run wrote or started from */
+    struct saver *saver;
+    struct {
+        double staged_s, durable_s; /* see struct metrics_row */
+    } held_up;                      /* by saves since the last row of metrics.csv */
+    struct manifest_state state;    /* where the run stands: what a checkpoint would say now */
+    int64_t saved;                  /* step of the newest checkpoint that this run wrote or started from */
     int64_t
         other_mesh; /* step of the checkpoint that the run started from, if another mesh had written it; else 0 */
     int64_t verified; /* rank 0: step of the newest checkpoint that was read back in full, 0 = none */

@@ -15,13 +15,15 @@
 #include "common/mem.h"
 #include "runtime/engine/schedule.h"
 #include "runtime/exits.h"
+#include "runtime/save.h"
 #include "runtime/signals.h"
 
 /* What the ranks tell each other before a step. */
 struct word {
     int code; /* exit code when this rank cannot go on */
     int signals;
-    int fault; /* enum fault_kind that strikes within the step */
+    int fault;  /* enum fault_kind that strikes within the step */
+    int saving; /* save_busy */
 };
 
 static int fill(void *owner, uint64_t first, size_t count, int32_t *tokens, int32_t *targets, struct err *err)
@@ -38,16 +40,18 @@ static struct word prepare(struct run *run, struct err *err)
     if (engine_load(run->engine, &source, run->state.samples, err) != 0)
         word.code = EXIT_ERROR;
     word.signals = signals_take();
+    word.saving = save_busy(run);
     return word;
 }
 
-/* Everyone's word to everyone: the largest code, all signals and faults. */
+/* Everyone's word to everyone: the largest code, all signals, faults and saves. */
 static struct word exchange(struct run *run, const struct word *mine)
 {
-    struct word *all = mem_zero((size_t)run->size, sizeof *all), sum = {0, 0, 0};
+    struct word *all = mem_zero((size_t)run->size, sizeof *all), sum = {0};
     comm_share(run->mesh.world, mine, sizeof *mine, all);
     for (int r = 0; r < run->size; r++) {
         sum.signals |= all[r].signals;
+        sum.saving |= all[r].saving;
         sum.fault = all[r].fault > sum.fault ? all[r].fault : sum.fault;
         if (all[r].code <= sum.code)
             continue;
@@ -112,6 +116,9 @@ static int judge(struct run *run, struct step *s)
         s->verdict = GUARD_FINE;
         return 0;
     }
+    int code = s->verdict == GUARD_ROLLBACK ? save_wait(run) : 0; /* it may be the one to go back to */
+    if (code != 0)
+        return code;
     if (s->verdict == GUARD_ROLLBACK && run->saved == 0) {
         err_prefix(&why, "there is no checkpoint to go back to, so the update is skipped");
         s->verdict = GUARD_SKIP;
@@ -188,13 +195,14 @@ int step_run(struct run *run, struct step *step)
         run_complain(run, &err);
     struct word all = exchange(run, &mine);
     step->signals = all.signals;
-    if (all.code != 0)
-        return all.code;
+    int code = all.code != 0 ? all.code : save_advance(run, all.saving);
+    if (code != 0)
+        return code;
     engine_gradients(run->engine, run->state.step + 1, &step->result);
     spoil(run, all.fault, mine.fault == all.fault, &step->result);
     name_culprit(run, &step->result);
     step->lr = schedule_lr(&run->spec->train.optimizer, run->spec->train.steps, run->state.step + 1);
-    int code = judge(run, step);
+    code = judge(run, step);
     if (code == 0 && step->verdict != GUARD_ROLLBACK)
         update(run, step);
     count_traffic(run, step);

@@ -83,6 +83,8 @@ static struct metrics_row make_row(const struct run *run, const struct step *s, 
                                 .router_loss = s->result.router,
                                 .held_loss = held,
                                 .bubble = (float)bubble(run, s),
+                                .staged_ms = (float)(run->held_up.staged_s * 1e3),
+                                .durable_ms = (float)(run->held_up.durable_s * 1e3),
                                 .skipped = s->verdict != GUARD_FINE,
                                 .axis_ms = {(float)(s->tp.seconds * 1e3), (float)(s->cp.seconds * 1e3),
                                             (float)(s->pp.seconds * 1e3), (float)(s->ep.seconds * 1e3),
@@ -131,6 +133,7 @@ void tell_step(struct run *run, const struct step *step, double held)
         raise_peak(run, step);
     struct metrics_row row = make_row(run, step, held);
     add_up(step);
+    run->held_up.staged_s = run->held_up.durable_s = 0;
     if (run->rank != 0) {
         notify_send(run->notify, "STEP=%" PRId64 "\nCOMPUTE_MS=%.6g\nWAIT_MS=%.6g", row.step,
                     (double)row.compute_ms, (double)row.wait_ms);

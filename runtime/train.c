@@ -197,6 +197,8 @@ static int setup(struct run *run)
         code = resume_run(run);
     if (code == 0)
         code = run_agree(run, run->rank == 0 ? run_fenced(run, open_metrics, &err) : 0, &err);
+    if (code == 0)
+        code = save_open(run);
     if (code != 0)
         return code;
     recall(run);
@@ -209,6 +211,7 @@ static int setup(struct run *run)
 
 static void teardown(struct run *run, int code)
 {
+    save_close(run);
     claim_close(run->claim, code == 0);
     metrics_close(run->metrics);
     notify_close(run->notify);
@@ -249,27 +252,13 @@ static int evaluate_if_due(struct run *run, double *held)
 
 /* ---- the loop --------------------------------------------------------------------------------------------------------- */
 
-/* Saves when it is time to. A failed save ends the run only when it was the last chance (`last`). */
-static int save_if_due(struct run *run, int signals, bool last)
-{
-    int64_t every = run->spec->checkpoint.every;
-    bool due = last || (signals & SIGNALS_SAVE) || (every > 0 && run->state.step % every == 0);
-    if (!due || run->saved == run->state.step)
-        return 0;
-    int code = save_checkpoint(run);
-    if (code == EXIT_ERROR && !last) {
-        if (run->rank == 0)
-            log_warn("training goes on without a checkpoint of step %" PRId64, run->state.step);
-        return 0;
-    }
-    return code;
-}
-
 /* Back to the newest checkpoint, and metrics.csv with it. */
 static int go_back(struct run *run)
 {
     struct err err = {""};
-    int code = resume_back(run);
+    int code = save_wait(run);
+    if (code == 0)
+        code = resume_back(run);
     if (code == 0)
         code = run_agree(run, run->rank == 0 ? run_fenced(run, open_metrics, &err) : 0, &err);
     if (code == 0)
@@ -328,8 +317,12 @@ int train(const struct job_spec *spec, const struct backend *backend, struct com
         return code;
     }
     code = setup(&run);
-    if (code == 0)
+    if (code == 0) {
         code = loop(&run);
+        int saved =
+            code == EXIT_SUPERSEDED ? 0 : save_wait(&run); /* however it ended, what is under way counts */
+        code = saved != 0 ? saved : code;
+    }
     if (code == 0)
         tell_end(&run);
     teardown(&run, code);

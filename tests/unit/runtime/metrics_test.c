@@ -172,7 +172,9 @@ static void test_every_column(void **state)
                                     .skipped = true,
                                     .bubble = 15,
                                     .axis_ms = {16, 17, 18, 19, 20},
-                                    .axis_mib = {21, 22, 23, 24, 25}};
+                                    .axis_mib = {21, 22, 23, 24, 25},
+                                    .staged_ms = 26,
+                                    .durable_ms = 27};
     const struct {
         const char *name;
         double value;
@@ -188,7 +190,8 @@ static void test_every_column(void **state)
                    {"pp_ms", 18},     {"ep_ms", 19},
                    {"dp_ms", 20},     {"tp_mib", 21},
                    {"cp_mib", 22},    {"pp_mib", 23},
-                   {"ep_mib", 24},    {"dp_mib", 25}};
+                   {"ep_mib", 24},    {"dp_mib", 25},
+                   {"staged_ms", 26}, {"durable_ms", 27}};
     assert_int_equal(metrics_append(m, &row, &err), 0);
     metrics_close(m);
     char *text = scratch_read(path);

@@ -1,0 +1,22 @@
+/* commit: rank 0's last part of a save: from shards that all ranks have written to a checkpoint that can be seen. Communicates with nobody. */
+#ifndef BELAY_RUNTIME_COMMIT_H
+#define BELAY_RUNTIME_COMMIT_H
+
+#include "runtime/run.h"
+
+/* What rank 0 knows of all shards of a save. */
+struct commit {
+    const char *folder; /* hidden, of shelf_begin */
+    const struct checkpoint_record *records;
+    size_t n_records;
+    const struct manifest_state *state;
+};
+
+/* Rows of metrics.csv to the disk, manifest, claim check, rename, `latest`, purge. 0; EXIT_ERROR with a sentence (nothing changed on the shelf); EXIT_SUPERSEDED
+ * with one. May run in a thread of its own while the main one trains. */
+int commit_checkpoint(struct run *run, const struct commit *c, struct err *err);
+
+/* After a failure, here or elsewhere: clears the folder ("" = there is none) away. EXIT_SUPERSEDED, with a sentence, when a newer attempt owns the directory, else EXIT_ERROR. */
+int commit_abandon(struct run *run, const char *folder, struct err *err);
+
+#endif
