@@ -37,9 +37,9 @@ static int fill(const char *path, struct sockaddr_un *addr, int *dirfd, struct e
     return rc;
 }
 
-static int open_socket(int nonblocking, const char *path, struct err *err)
+static int open_socket(int type, const char *path, struct err *err)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (nonblocking ? SOCK_NONBLOCK : 0), 0);
+    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
     if (fd < 0)
         err_sys(err, "cannot make a socket for %s", path);
     return fd;
@@ -57,7 +57,8 @@ int unixsock_listen(const char *path, mode_t mode, struct err *err)
     int dirfd, fd = -1;
     if (unlink(path) < 0 && errno != ENOENT)
         return err_sys(err, "cannot replace the old socket %s", path);
-    if (fill(path, &addr, &dirfd, err) == 0 && (fd = open_socket(1, path, err)) >= 0 &&
+    if (fill(path, &addr, &dirfd, err) == 0 &&
+        (fd = open_socket(SOCK_STREAM | SOCK_NONBLOCK, path, err)) >= 0 &&
         (bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0 || chmod(path, mode) < 0 ||
          listen(fd, SOMAXCONN) < 0)) {
         err_sys(err, "cannot listen at %s", path);
@@ -68,11 +69,11 @@ int unixsock_listen(const char *path, mode_t mode, struct err *err)
     return fd;
 }
 
-int unixsock_connect(const char *path, int nonblocking, struct err *err)
+static int connect_to(const char *path, int type, int nonblocking, struct err *err)
 {
     struct sockaddr_un addr;
     int dirfd, fd = -1;
-    if (fill(path, &addr, &dirfd, err) == 0 && (fd = open_socket(0, path, err)) >= 0) {
+    if (fill(path, &addr, &dirfd, err) == 0 && (fd = open_socket(type, path, err)) >= 0) {
         int rc = connect(fd, (struct sockaddr *)&addr, sizeof addr);
         if (rc == 0 && nonblocking)
             rc = fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -84,4 +85,14 @@ int unixsock_connect(const char *path, int nonblocking, struct err *err)
     }
     close_if(dirfd);
     return fd;
+}
+
+int unixsock_connect(const char *path, int nonblocking, struct err *err)
+{
+    return connect_to(path, SOCK_STREAM, nonblocking, err);
+}
+
+int unixsock_datagram(const char *path, struct err *err)
+{
+    return connect_to(path, SOCK_DGRAM, 0, err);
 }

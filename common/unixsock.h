@@ -1,4 +1,4 @@
-/* unixsock: unix stream sockets whose path may be longer than sun_path (reached through /proc/self/fd). All fds are CLOEXEC. */
+/* unixsock: unix sockets whose path may be longer than sun_path (reached through /proc/self/fd). All fds are CLOEXEC. */
 #ifndef BELAY_COMMON_UNIXSOCK_H
 #define BELAY_COMMON_UNIXSOCK_H
 
@@ -11,5 +11,8 @@ int unixsock_listen(const char *path, mode_t mode, struct err *err);
 
 /* Connects (blocking connect, then non-blocking if asked). fd or -1. */
 int unixsock_connect(const char *path, int nonblocking, struct err *err);
+
+/* A blocking datagram socket that sends to path. fd or -1. */
+int unixsock_datagram(const char *path, struct err *err);
 
 #endif

@@ -142,6 +142,7 @@ static enum exchange_next render_attempts(struct exchange *x)
 
 struct checkpoint_listing {
     struct checkpoint_record *list;
+    char **paths; /* owns them; the list is sorted and cut */
     size_t n;
 };
 
@@ -149,7 +150,10 @@ static void list_checkpoint(void *ctx, const struct checkpoint_record *checkpoin
 {
     struct checkpoint_listing *l = ctx;
     l->list = mem_grow(l->list, l->n + 1, sizeof(*l->list));
-    l->list[l->n++] = *checkpoint;
+    l->list[l->n] = *checkpoint;
+    l->paths = mem_grow(l->paths, l->n + 1, sizeof(*l->paths));
+    l->list[l->n].path = l->paths[l->n] = str_dup(checkpoint->path);
+    l->n++;
 }
 
 static json_t *kept_checkpoints(struct exchange *x, const struct job_record *job,
@@ -171,6 +175,9 @@ static enum exchange_next render_checkpoints(struct exchange *x)
         exchange_refuse(x, 503, "%s", err.text);
     else if (job)
         x->reply = kept_checkpoints(x, job, &l);
+    for (size_t i = 0; i < l.n; i++)
+        free(l.paths[i]);
+    free(l.paths);
     free(l.list);
     return EXCHANGE_ANSWER;
 }
@@ -191,7 +198,8 @@ static void act(struct exchange *x, enum core_job_verb verb, const char *what)
 
 static void cancel(struct exchange *x)
 {
-    act(x, CORE_CANCEL, "cancel it");
+    bool save = json_is_true(json_object_get(x->body, "checkpoint"));
+    act(x, save ? CORE_CANCEL_SAVED : CORE_CANCEL, "cancel it");
 }
 
 static void hold(struct exchange *x)
@@ -217,12 +225,34 @@ static enum exchange_next render_acted(struct exchange *x)
     return EXCHANGE_ANSWER;
 }
 
+static void ask_checkpoint(struct exchange *x)
+{
+    const struct job_record *job = find_job(x);
+    enum core_refusal why = CORE_OK;
+    struct err err = {0};
+    if (!job)
+        return;
+    if (exchange_owner_only(x, job, "ask it for a checkpoint") &&
+        core_checkpoint(turn_core(x->turn), turn_time(), x->id, x->user, &x->wait_for, &why, &err) != 0)
+        exchange_refuse_core(x, why, &err);
+}
+
+static enum exchange_next render_asked(struct exchange *x)
+{
+    const struct attempt_record *a = core_attempt(turn_core(x->turn), x->id, 0);
+    if (a)
+        x->reply = json_pack("{s:I,s:I,s:I}", "id", (json_int_t)x->id, "attempt", (json_int_t)a->number,
+                             "request", (json_int_t)x->wait_for);
+    return EXCHANGE_ANSWER;
+}
+
 const struct route rest_job_routes[] = {
     {EVHTTP_REQ_POST, "/v1/jobs", submit, render_submitted, NULL},
     {EVHTTP_REQ_GET, "/v1/jobs", NULL, render_jobs, NULL},
     {EVHTTP_REQ_GET, "/v1/jobs/#", NULL, render_job, job_wakes},
     {EVHTTP_REQ_GET, "/v1/jobs/#/attempts", NULL, render_attempts, NULL},
     {EVHTTP_REQ_GET, "/v1/jobs/#/checkpoints", NULL, render_checkpoints, NULL},
+    {EVHTTP_REQ_POST, "/v1/jobs/#/checkpoint", ask_checkpoint, render_asked, NULL},
     {EVHTTP_REQ_POST, "/v1/jobs/#/cancel", cancel, render_acted, NULL},
     {EVHTTP_REQ_POST, "/v1/jobs/#/hold", hold, render_acted, NULL},
     {EVHTTP_REQ_POST, "/v1/jobs/#/release", release, render_acted, NULL},

@@ -8,6 +8,7 @@
 #define ATTEMPT(name, kind)  COLUMN(attempt_record, #name, COLUMN_##kind, name)
 #define NODE(name, kind)     COLUMN(node_record, #name, COLUMN_##kind, name)
 #define EVENT(name, kind)    COLUMN(event_record, #name, COLUMN_##kind, name)
+#define SAVE(name, kind)     COLUMN(attempt_record, "save_" #name, COLUMN_##kind, save.name)
 #define CHECKPOINT(name)     COLUMN(checkpoint_record, #name, COLUMN_INT64, name)
 #define TABLE(name, keys, columns, extra_or_null)                                                            \
     {                                                                                                        \
@@ -49,6 +50,9 @@ static const struct column jobs[] = {
     PROGRESS(checkpoint_ms, INT64),
     PROGRESS(checkpoint_bytes, INT64),
     PROGRESS(updated_ms, INT64),
+    PROGRESS(upload_step, INT64),
+    PROGRESS(upload_ms, INT64),
+    COLUMN(job_record, "save_interval", COLUMN_CHARS, progress.interval),
     JOB(kept, INT64),
     JOB(first_failure_rank, INT64),
     JOB(exit_code, INT),
@@ -56,12 +60,32 @@ static const struct column jobs[] = {
 const struct columns store_jobs = TABLE("jobs", "id", jobs, NULL);
 
 static const struct column attempts[] = {
-    ATTEMPT(job, INT64),          ATTEMPT(number, INT64),       ATTEMPT(state, ATTEMPT_STATE),
-    ATTEMPT(outcome, OUTCOME),    ATTEMPT(reason, TEXT),        ATTEMPT(token, CHARS),
-    ATTEMPT(created_ms, INT64),   ATTEMPT(running_ms, INT64),   ATTEMPT(failed_ms, INT64),
-    ATTEMPT(ended_ms, INT64),     ATTEMPT(from_step, INT64),    ATTEMPT(to_step, INT64),
-    LOST(attempt_record, detect), LOST(attempt_record, stop),   LOST(attempt_record, place),
-    LOST(attempt_record, load),   LOST(attempt_record, replay), ATTEMPT(checkpoint_request, INT64),
+    ATTEMPT(job, INT64),
+    ATTEMPT(number, INT64),
+    ATTEMPT(state, ATTEMPT_STATE),
+    ATTEMPT(outcome, OUTCOME),
+    ATTEMPT(reason, TEXT),
+    ATTEMPT(token, CHARS),
+    ATTEMPT(created_ms, INT64),
+    ATTEMPT(running_ms, INT64),
+    ATTEMPT(failed_ms, INT64),
+    ATTEMPT(ended_ms, INT64),
+    ATTEMPT(from_step, INT64),
+    ATTEMPT(to_step, INT64),
+    LOST(attempt_record, detect),
+    LOST(attempt_record, stop),
+    LOST(attempt_record, place),
+    LOST(attempt_record, load),
+    LOST(attempt_record, replay),
+    ATTEMPT(checkpoint_request, INT64),
+    ATTEMPT(checkpoint_on, BOOL),
+    SAVE(asked_ms, INT64),
+    SAVE(from_step, INT64),
+    SAVE(waiting, BOOL),
+    SAVE(step, INT64),
+    SAVE(then, OUTCOME),
+    SAVE(why, CHARS),
+    SAVE(answer, CHARS),
 };
 const struct columns store_attempts = TABLE("attempts", "job, number", attempts, NULL);
 
@@ -84,6 +108,9 @@ static const struct column events[] = {
 const struct columns store_events_columns = TABLE("events", "id", events, NULL);
 
 static const struct column checkpoints[] = {
-    CHECKPOINT(job), CHECKPOINT(step), CHECKPOINT(attempt), CHECKPOINT(time_ms), CHECKPOINT(bytes),
+    CHECKPOINT(job),        CHECKPOINT(step),
+    CHECKPOINT(attempt),    CHECKPOINT(time_ms),
+    CHECKPOINT(bytes),      CHECKPOINT(staged_ms),
+    CHECKPOINT(durable_ms), COLUMN(checkpoint_record, "path", COLUMN_TEXT, path),
 };
 const struct columns store_checkpoints_columns = TABLE("checkpoints", "job, step", checkpoints, NULL);

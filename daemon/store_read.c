@@ -261,6 +261,7 @@ static int load_checkpoint(void *ctx, sqlite3_stmt *row, struct err *err)
     if (columns_read(row, &store_checkpoints_columns, &c, err) != 0)
         return -1;
     l->sink->checkpoint(l->ctx, &c);
+    free(c.path);
     return 0;
 }
 
@@ -373,6 +374,7 @@ static int give_checkpoint(void *ctx, sqlite3_stmt *row, struct err *err)
     if (columns_read(row, &store_checkpoints_columns, &c, err) != 0)
         return -1;
     reader->fn(reader->ctx, &c);
+    free(c.path);
     return 0;
 }
 

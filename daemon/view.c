@@ -88,6 +88,62 @@ static json_t *view_newest_checkpoint(const struct job_progress *p, int64_t now_
     return obj;
 }
 
+/* The newest of a tier other than storage, or null. */
+static json_t *view_tier(int64_t step, int64_t at_ms, int64_t now_ms)
+{
+    if (step < 0)
+        return json_null();
+    json_t *obj = json_object();
+    set_int(obj, "step", step);
+    jsonx_set_real(obj, "age_s", at_ms ? (double)(now_ms - at_ms) / 1000.0 : NAN);
+    return obj;
+}
+
+static json_t *view_trouble(const struct job_progress *p)
+{
+    static const char *const names[CHECKPOINT_TIERS] = {
+        [TIER_STORAGE] = "storage", [TIER_UPLOAD] = "upload", [TIER_MEMORY] = "memory"};
+    json_t *list = json_array();
+    for (int tier = 0; tier < CHECKPOINT_TIERS; tier++) {
+        const struct checkpoint_trouble *t = &p->trouble[tier];
+        if (t->count > 0)
+            json_array_append_new(list, json_pack("{s:s,s:I,s:I,s:s}", "tier", names[tier], "failed",
+                                                  (json_int_t)t->count, "step", (json_int_t)t->step, "why",
+                                                  t->why));
+    }
+    return list;
+}
+
+/* The newest request for a checkpoint of an attempt, or null. */
+static json_t *view_request(const struct attempt_record *a)
+{
+    const struct save_request *s = a ? &a->save : NULL;
+    if (!s || a->checkpoint_request == 0)
+        return json_null();
+    json_t *obj = json_object();
+    set_int(obj, "attempt", a->number);
+    set_int(obj, "number", a->checkpoint_request);
+    jsonx_set(obj, "asked", view_time(s->asked_ms));
+    jsonx_set_str(obj, "why", s->why);
+    jsonx_set(obj, "waiting", json_boolean(s->waiting));
+    set_int_or_null(obj, "step", s->step, -1);
+    jsonx_set_str(obj, "answer", s->answer[0] ? s->answer : NULL);
+    return obj;
+}
+
+static void set_checkpoints(json_t *obj, const struct job_record *job, const struct attempt_record *attempt,
+                            int64_t now_ms)
+{
+    const struct job_progress *p = &job->progress;
+    jsonx_set(obj, "checkpoint", view_newest_checkpoint(p, now_ms));
+    jsonx_set(obj, "checkpoint_memory", view_tier(p->memory_step, p->memory_ms, now_ms));
+    jsonx_set(obj, "checkpoint_upload", view_tier(p->upload_step, p->upload_ms, now_ms));
+    jsonx_set(obj, "checkpoint_failing", view_trouble(p));
+    jsonx_set(obj, "checkpoint_request", view_request(attempt));
+    jsonx_set_str(obj, "checkpoint_interval", p->interval[0] ? p->interval : NULL);
+    set_int_or_null(obj, "checkpoint_staged", p->staged_step, -1);
+}
+
 /* Seconds the newest attempt has been running; of a finished job: from its first start to its end. */
 static double up_seconds(const struct job_record *job, const struct attempt_record *attempt, int64_t now_ms)
 {
@@ -141,7 +197,7 @@ json_t *view_job(const struct core *core, const struct job_record *job, int64_t 
     set_int(obj, "attempt", job->attempt);
     set_int(obj, "restarts", job->restarts);
     set_progress(obj, job);
-    jsonx_set(obj, "checkpoint", view_newest_checkpoint(&job->progress, now_ms));
+    set_checkpoints(obj, job, attempt, now_ms);
     jsonx_set_real(obj, "ettr", core_job_ettr(core, job->id, now_ms));
     jsonx_set(obj, "submitted", view_time(job->submitted_ms));
     jsonx_set(obj, "started", view_time(job->started_ms));
@@ -211,6 +267,7 @@ json_t *view_attempt(const struct attempt_record *a)
     set_int_or_null(obj, "from_step", a->from_step, -1);
     set_int_or_null(obj, "to_step", a->to_step, -1);
     jsonx_set(obj, "lost", view_lost(&a->lost));
+    jsonx_set(obj, "checkpoint_request", view_request(a));
     jsonx_set(obj, "placement", view_placement(a));
     jsonx_set(obj, "spares", view_spares(a));
     jsonx_set(obj, "ranks", view_ranks(a));
@@ -237,11 +294,15 @@ json_t *view_checkpoint(const struct job_record *job, const struct checkpoint_re
 {
     json_t *obj = json_object();
     char *directory = view_checkpoint_directory(job);
-    char *path = directory ? str_printf("%s/step-%08lld", directory, (long long)c->step) : NULL;
+    char *path = c->path     ? str_dup(c->path)
+                 : directory ? str_printf("%s/step-%08lld", directory, (long long)c->step)
+                             : NULL;
     set_int(obj, "step", c->step);
     jsonx_set(obj, "time", view_time(c->time_ms));
     set_int(obj, "bytes", c->bytes);
     set_int(obj, "attempt", c->attempt);
+    set_int_or_null(obj, "staged_ms", c->staged_ms, -1);
+    set_int_or_null(obj, "durable_ms", c->durable_ms, -1);
     jsonx_set_str(obj, "path", path);
     free(path);
     free(directory);

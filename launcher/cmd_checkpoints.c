@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/jsonx.h"
 #include "launcher/args.h"
 #include "launcher/client.h"
@@ -11,9 +12,19 @@
 #include "launcher/table.h"
 
 static const struct table_column columns[] = {
-    {"STEP", true, false},    {"TIME", false, false}, {"SIZE", true, false},
-    {"ATTEMPT", true, false}, {"PATH", false, false},
+    {"STEP", true, false},    {"TIME", false, false},   {"SIZE", true, false},  {"STAGED", true, false},
+    {"DURABLE", true, false}, {"ATTEMPT", true, false}, {"PATH", false, false},
 };
+
+/* How long it took; "" when the program did not say. */
+static void duration(struct table *t, const json_t *checkpoint, const char *key)
+{
+    char text[FORMAT_SIZE] = "";
+    int64_t ms = jsonx_int_or(checkpoint, key, -1);
+    if (ms >= 0)
+        clock_format_duration(ms, text, sizeof text);
+    table_cell(t, COLOUR_NONE, "%s", text);
+}
 
 static void add_row(struct table *t, const json_t *checkpoint)
 {
@@ -21,6 +32,8 @@ static void add_row(struct table *t, const json_t *checkpoint)
     table_cell(t, COLOUR_NONE, "%s", format_step(jsonx_int_or(checkpoint, "step", -1), 0, text));
     table_cell(t, COLOUR_NONE, "%s", format_time(jsonx_str_or(checkpoint, "time", NULL), text));
     table_cell(t, COLOUR_NONE, "%s", format_bytes(jsonx_int_or(checkpoint, "bytes", -1), text));
+    duration(t, checkpoint, "staged_ms");
+    duration(t, checkpoint, "durable_ms");
     table_cell(t, COLOUR_NONE, "%s", format_step(jsonx_int_or(checkpoint, "attempt", -1), 0, text));
     table_cell(t, COLOUR_NONE, "%s", jsonx_str_or(checkpoint, "path", ""));
 }
@@ -66,7 +79,7 @@ static int checkpoints(const struct command *self, int argc, char **argv)
 const struct command command_checkpoints = {
     .name = "checkpoints",
     .args = "JOB",
-    .help = "Lists the checkpoints of a job that are there: step, time, size, attempt and folder",
+    .help = "Lists the checkpoints of a job that are there: step, time, size, how long it took, and where",
     .examples = "  belay checkpoints 7\n  belay checkpoints shakespeare -o json\n",
     .min_words = 1,
     .max_words = 1,

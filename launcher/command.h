@@ -31,8 +31,8 @@ struct command {
 
 extern const struct command command_up, command_down, command_validate, command_submit, command_run,
     command_status, command_describe, command_logs, command_events, command_cancel, command_hold,
-    command_release, command_requeue, command_nodes, command_drain, command_undrain, command_checkpoints,
-    command_sim, command_why, command_plan;
+    command_release, command_requeue, command_nodes, command_drain, command_undrain, command_checkpoint,
+    command_checkpoints, command_notify, command_sim, command_why, command_plan;
 
 /* Prints "belay: sentence" on stderr and returns code, so that `return cli_fail(CLI_USAGE, "…")` reads well. */
 int cli_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

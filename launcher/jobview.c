@@ -205,6 +205,45 @@ static void line_int(FILE *out, const char *key, const json_t *obj, const char *
         jobview_line(out, key, COLOUR_NONE, "%lld", (long long)json_integer_value(v));
 }
 
+/* The newest copy elsewhere. */
+static void line_tier(FILE *out, const char *key, const json_t *tier)
+{
+    char step[FORMAT_SIZE], age[FORMAT_SIZE];
+    format_step(jsonx_int_or(tier, "step", -1), 0, step);
+    format_seconds(jsonx_real_or(tier, "age_s", NAN), age);
+    if (*step)
+        jobview_line(out, key, COLOUR_NONE, "step %s%s%s%s", step, *age ? ", " : "", age, *age ? " ago" : "");
+}
+
+static void line_request(FILE *out, const json_t *job)
+{
+    char age[FORMAT_SIZE];
+    const json_t *request = json_object_get(job, "checkpoint_request");
+    int64_t ms = clock_utc_ms() - format_parse_time(jsonx_str_or(request, "asked", NULL));
+    if (!json_is_true(json_object_get(request, "waiting")))
+        return;
+    clock_format_duration(ms > 0 ? ms : 0, age, sizeof age);
+    jobview_line(out, "waits", COLOUR_NONE, "for the checkpoint of job %lld, asked %s ago: %s",
+                 (long long)jsonx_int_or(job, "id", 0), age, jsonx_str_or(request, "why", ""));
+}
+
+static void block_tiers(FILE *out, const json_t *job)
+{
+    size_t i;
+    json_t *t;
+    line_tier(out, "in memory", json_object_get(job, "checkpoint_memory"));
+    line_tier(out, "uploaded", json_object_get(job, "checkpoint_upload"));
+    line_text(out, "saves", job, "checkpoint_interval");
+    json_array_foreach(json_object_get(job, "checkpoint_failing"), i, t)
+    {
+        jobview_line(out, "not saved", COLOUR_RED, "%s: %lld failed, the last at step %lld: %s",
+                     jsonx_str_or(t, "tier", "?"), (long long)jsonx_int_or(t, "failed", 0),
+                     (long long)jsonx_int_or(t, "step", 0), jsonx_str_or(t, "why", "?"));
+    }
+    if (!jobview_final(job))
+        line_request(out, job);
+}
+
 static void block_progress(FILE *out, const json_t *job)
 {
     char text[FORMAT_SIZE], age[FORMAT_SIZE], bytes[FORMAT_SIZE];
@@ -220,6 +259,7 @@ static void block_progress(FILE *out, const json_t *job)
     if (*text)
         jobview_line(out, "checkpoint", COLOUR_NONE, "step %s%s%s%s%s%s", text, *age ? ", " : "", age,
                      *age ? " ago" : "", *bytes ? ", " : "", bytes);
+    block_tiers(out, job);
     if (jobview_final(job))
         return;
     line_text(out, "phase", job, "phase");

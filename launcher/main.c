@@ -8,13 +8,29 @@
 #include "schema/suggest.h"
 
 static const struct command *const commands[] = {
-    &command_up,     &command_down,        &command_validate,
-    &command_plan,   &command_submit,      &command_run,
-    &command_status, &command_describe,    &command_logs,
-    &command_events, &command_checkpoints, &command_cancel,
-    &command_hold,   &command_release,     &command_requeue,
-    &command_nodes,  &command_drain,       &command_undrain,
-    &command_why,    &command_sim,         NULL,
+    &command_up,
+    &command_down,
+    &command_validate,
+    &command_plan,
+    &command_submit,
+    &command_run,
+    &command_status,
+    &command_describe,
+    &command_logs,
+    &command_events,
+    &command_checkpoints,
+    &command_checkpoint,
+    &command_notify,
+    &command_cancel,
+    &command_hold,
+    &command_release,
+    &command_requeue,
+    &command_nodes,
+    &command_drain,
+    &command_undrain,
+    &command_why,
+    &command_sim,
+    NULL,
 };
 #define COMMANDS_MAX 64
 

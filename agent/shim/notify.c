@@ -14,8 +14,8 @@
 #include "common/jsonx.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "schema/notify_key.h"
 
-#define KEY_MAX           32
 #define KEYS_MAX          64   /* a message to the controller may hold no more */
 #define DATAGRAMS_A_TURN  256  /* then PMIx and the rest have their turn */
 #define DRAIN_MAX         8192 /* more than a socket queues */
@@ -43,16 +43,6 @@ struct notify {
 
 /* ---- parsing ---- */
 
-static bool key_ok(const char *key, size_t len)
-{
-    if (len == 0 || len > KEY_MAX)
-        return false;
-    for (size_t i = 0; i < len; i++)
-        if (!((key[i] >= 'A' && key[i] <= 'Z') || key[i] == '_' || (i > 0 && key[i] >= '0' && key[i] <= '9')))
-            return false;
-    return true;
-}
-
 static int64_t parse_rank(const char *text, size_t len)
 {
     int64_t rank = 0;
@@ -69,7 +59,7 @@ static int64_t parse_rank(const char *text, size_t len)
 static bool parse_line(json_t *values, const char *line, size_t len, int64_t *rank)
 {
     const char *eq = memchr(line, '=', len);
-    if (!eq || !key_ok(line, (size_t)(eq - line)))
+    if (!eq || !notify_key_ok(line, (size_t)(eq - line)))
         return false;
     size_t key_len = (size_t)(eq - line), value_len = len - key_len - 1;
     if (key_len == 4 && memcmp(line, "RANK", 4) == 0) {
@@ -83,7 +73,7 @@ static bool parse_line(json_t *values, const char *line, size_t len, int64_t *ra
         json_decref(value);
         return false;
     }
-    char key[KEY_MAX + 1] = "";
+    char key[NOTIFY_KEY_MAX + 1] = "";
     memcpy(key, line, key_len);
     jsonx_set(values, key, value);
     return true;
@@ -136,25 +126,36 @@ static struct waiting *waiting_of(struct notify *n, int64_t rank)
     return n->ranks = w;
 }
 
-/* Would merging replace a CHECKPOINT_* value by another? */
-static bool would_lose(json_t *older, json_t *newer)
+static bool names_checkpoint(json_t *values)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(newer, key, value)
+    json_object_foreach(values, key, value)
     {
-        const json_t *had = json_object_get(older, key);
-        if (strncmp(key, "CHECKPOINT_", 11) == 0 && had && !json_equal(had, value))
+        if (strncmp(key, "CHECKPOINT_", 11) == 0)
             return true;
     }
     return false;
 }
 
+/* A copy held in memory, perhaps after every step: of those only the newest counts, so it goes on under a key that may be replaced. */
+static void rename_memory(json_t *values)
+{
+    json_t *step = json_object_get(values, "CHECKPOINT_DURABLE");
+    if (!step || strcmp(jsonx_str_or(values, "CHECKPOINT_TIER", ""), "memory") != 0)
+        return;
+    jsonx_set(values, "MEMORY_CHECKPOINT", json_incref(step));
+    (void)json_object_del(values, "CHECKPOINT_DURABLE");
+    (void)json_object_del(values, "CHECKPOINT_TIER");
+    (void)json_object_del(values, "CHECKPOINT_BYTES");
+    (void)json_object_del(values, "CHECKPOINT_DURABLE_MS");
+}
+
 static void merge(struct notify *n, int64_t rank, json_t *values)
 {
     struct waiting *w = waiting_of(n, rank);
-    if (w->values &&
-        (would_lose(w->values, values) || json_object_size(w->values) + json_object_size(values) > KEYS_MAX))
+    if (w->values && ((names_checkpoint(w->values) && names_checkpoint(values)) ||
+                      json_object_size(w->values) + json_object_size(values) > KEYS_MAX))
         send_waiting(w);
     if (w->values) {
         json_object_update(w->values, values);
@@ -192,6 +193,7 @@ static void handle(struct notify *n, const char *text, size_t len, pid_t pid)
     int64_t rank;
     size_t bad;
     json_t *values = notify_parse(text, len, &rank, &bad);
+    rename_memory(values);
     if (bad)
         complain(n, pid, "sent a line that is not KEY=value in UTF-8");
     if (rank == -1)

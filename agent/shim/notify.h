@@ -1,7 +1,8 @@
 /* notify: the datagram socket on which ranks report progress, in the style of sd_notify (docs/protocols.md section 4).
  *
- * At most ten messages a second and rank go out: newer values replace older ones that have not left yet. CHECKPOINT_* values
- * are never replaced: a second one for the same key sends the first at once. */
+ * At most ten messages a second and rank go out: newer values replace older ones that have not left yet. What speaks of
+ * a checkpoint (CHECKPOINT_*) is never mixed with the next such datagram: that sends the first at once. Copies in memory (CHECKPOINT_TIER=
+ * memory) may come with every step: they go on as MEMORY_CHECKPOINT=step, of which the newest is enough. */
 #ifndef BELAY_AGENT_SHIM_NOTIFY_H
 #define BELAY_AGENT_SHIM_NOTIFY_H
 
@@ -13,8 +14,7 @@
 
 #include "common/err.h"
 
-#define NOTIFY_DATAGRAM_MAX 4096
-#define NOTIFY_INTERVAL_MS  100
+#define NOTIFY_INTERVAL_MS 100
 
 struct notify;
 

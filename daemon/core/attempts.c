@@ -23,7 +23,7 @@ static struct attempt *make(struct job *job)
     struct attempt *a = mem_zero(1, sizeof(*a));
     a->job = job;
     a->due_mono_ms = INT64_MAX;
-    a->speaker = a->last_durable = -1;
+    a->speaker = a->last_durable = a->staged_step = a->staged_ms = -1;
     job->attempts = mem_grow(job->attempts, job->n_attempts + 1, sizeof(struct attempt *));
     job->attempts[job->n_attempts++] = a;
     return a;
@@ -103,7 +103,7 @@ struct attempt *attempt_new(struct core *core, struct job *job, struct placed_ra
     a->r.n_spares = n_spares;
     a->r.created_ms = core->t.now_ms;
     a->r.from_step = job->r.progress.checkpoint_step;
-    a->r.to_step = -1;
+    a->r.to_step = a->r.save.step = -1;
     a->due_mono_ms = core->t.mono_ms + core->config.prepare_timeout_ms;
     make_token(core, a->r.token);
     attempt_seats(core, a);
@@ -129,7 +129,6 @@ static void load_live(struct core *core, struct attempt *a)
     if (a->r.state == ATTEMPT_LAUNCHING)
         a->due_mono_ms =
             core->t.mono_ms + core->config.settle_ms + LAUNCH_PATIENCE * core->config.prepare_timeout_ms;
-    a->asked = a->r.checkpoint_request > 0;
     a->asked_mono_ms = core->t.mono_ms;
     mark_all_orders(core, a);
     attempt_examine_later(core, a);
@@ -163,8 +162,6 @@ void attempt_load(struct core *core, struct job *job, struct attempt_record *rec
 {
     struct attempt *a = make(job);
     a->r = *record;
-    /* What it announced is not kept; a wrong guess costs a drain at most its wait. */
-    a->checkpoint_on = job->r.spec->is_train;
     a->speaker = a->r.to_step >= 0 ? (int64_t)a->r.world : -1;
     attempt_seats(core, a);
     remember_refusals(core, a);
@@ -290,6 +287,8 @@ static void attempt_event(struct core *core, struct attempt *a, enum attempt_eve
     a->r.state = row.next;
     mark_attempt(core, a);
     mark_all_orders(core, a);
+    if (row.next == ATTEMPT_STOPPING || row.next == ATTEMPT_ENDED)
+        saving_over(core, a);
     actions[row.action](core, a);
     job_rearm(core, a->job);
 }
@@ -405,6 +404,7 @@ void attempt_examine(struct core *core, struct attempt *a)
     if (a->r.state != ATTEMPT_ENDED && next_event(a, &f, &event))
         attempt_event(core, a, event);
     drain_examine(core, a);
+    saving_examine(core, a);
 }
 
 static bool seat_late(const struct attempt *a, size_t i)

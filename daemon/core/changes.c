@@ -87,7 +87,9 @@ void checkpoint_add(struct core *core, const struct checkpoint_record *checkpoin
 {
     core->checkpoints = mem_one_more(core->checkpoints, core->n_checkpoints, &core->checkpoints_room,
                                      sizeof(*core->checkpoints));
-    core->checkpoints[core->n_checkpoints++] = *checkpoint;
+    struct checkpoint_record *c = &core->checkpoints[core->n_checkpoints++];
+    *c = *checkpoint;
+    c->path = str_dup(checkpoint->path);
 }
 
 void job_set_reason(struct core *core, struct job *job, const char *fmt, ...)
@@ -151,6 +153,8 @@ void core_changes_clear(struct core *core)
         ((struct node *)core->order_nodes.items[i])->orders_dirty = false;
     for (size_t i = 0; i < core->n_events; i++)
         free(core->events[i].text);
+    for (size_t i = 0; i < core->n_checkpoints; i++)
+        free(core->checkpoints[i].path);
     core->changed_jobs.count = core->changed_attempts.count = core->changed_nodes.count =
         core->order_nodes.count = 0;
     core->n_events = core->n_checkpoints = 0;

@@ -82,6 +82,7 @@ void core_load_job(struct core *core, struct job_record *record)
 {
     struct job *job = job_add(core, record);
     job->high_checkpoint = -1;
+    job->r.progress.staged_step = job->r.progress.memory_step = -1;
     int64_t left = job->r.not_before_ms - core->t.now_ms, most = 2 * RECOVERY_BACKOFF_MAX_MS;
     if (left > 0) /* no more than a pause can be: the clock may have been set back */
         job->pause_until_mono_ms = core->t.mono_ms + (left < most ? left : most);

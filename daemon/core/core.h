@@ -58,10 +58,16 @@ struct core_submit {
 int core_submit(struct core *core, struct core_time t, const struct core_submit *request, int64_t *id,
                 enum core_refusal *why, struct err *err);
 
-enum core_job_verb { CORE_CANCEL, CORE_HOLD, CORE_RELEASE, CORE_REQUEUE };
+/* CANCEL_SAVED: with a checkpoint first. HOLD and REQUEUE ask for one too, where the ranks save one when asked. */
+enum core_job_verb { CORE_CANCEL, CORE_HOLD, CORE_RELEASE, CORE_REQUEUE, CORE_CANCEL_SAVED };
 /* A user's wish. who: their name, for the event. 0, or -1 with why and a sentence: no such job, or not in its state. */
 int core_job_request(struct core *core, struct core_time t, int64_t id, enum core_job_verb verb,
                      const char *who, enum core_refusal *why, struct err *err);
+
+/* Asks the running ranks for a checkpoint, or joins a request that waits. *request: its number within the newest attempt
+ * (checkpoint_request); the attempt's record tells of the answer. -1 with why and a sentence when nothing runs or it saves none when asked. */
+int core_checkpoint(struct core *core, struct core_time t, int64_t id, const char *who, int64_t *request,
+                    enum core_refusal *why, struct err *err);
 
 /* deadline_ms: UTC, 0 = none. `now`: do not wait for a checkpoint. */
 int core_drain(struct core *core, struct core_time t, const char *node, const char *reason,

@@ -28,10 +28,9 @@ struct attempt {
     struct seat *seats; /* like r.nodes */
     int64_t *by_seat;   /* ranks, grouped by seat */
     bool dirty, examine;
-    bool advanced;             /* passed a checkpoint newer than all before */
-    bool checkpoint_on;        /* its ranks save a checkpoint when asked */
-    bool asked, durable_since; /* a drain asked for a checkpoint; one came since */
-    int64_t asked_mono_ms;
+    bool advanced;                  /* passed a checkpoint newer than all before */
+    int64_t asked_mono_ms;          /* when the newest request for a checkpoint was made */
+    int64_t staged_step, staged_ms; /* the newest copy, and how long training waited for it; -1 = not said */
     int64_t due_mono_ms; /* must be ready (preparing) or running (launching) by then; INT64_MAX = no limit */
     int64_t go_ms, last_step_ms; /* UTC; 0 = not yet or not known */
     int64_t speaker;             /* rank whose STEP counts, -1 = none yet */
@@ -59,6 +58,9 @@ struct job {
     char *directory;   /* absolute checkpoint directory, or NULL */
     int64_t high_step; /* newest step of any attempt since started_ms, -1 = none */
     int64_t high_checkpoint;
+    int64_t longest_save_ms;             /* until a checkpoint of it was durable; 0 = not known */
+    struct checkpoint_record *resumable; /* with a path, oldest first */
+    size_t n_resumable;
     size_t failed_prepares; /* in a row */
     struct timer timer;
     bool dirty, progress_only;
@@ -152,7 +154,7 @@ struct event_of {
 };
 void event_note(struct core *core, struct event_of of, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void checkpoint_add(struct core *core, const struct checkpoint_record *checkpoint);
+void checkpoint_add(struct core *core, const struct checkpoint_record *checkpoint); /* copies it */
 
 /* ---- jobs.c ---- */
 struct job *job_find(const struct core *core, int64_t id);
@@ -248,15 +250,51 @@ void nodes_settle_check(struct core *core);
 void nodes_settle(void *ctx, void *owner);
 bool node_usable(const struct node *node);
 
+/* ---- saving.c: checkpoints that are asked for, and the stops that wait for one ---- */
+struct planned_stop {
+    enum attempt_outcome outcome;
+    const char *cause; /* "node2 drains": why a checkpoint is asked for */
+    const char *why;   /* the attempt's reason when it stops */
+    const char *node;  /* whose events tell of it too, or NULL */
+};
+/* Stops the attempt with a checkpoint: asks for one and stops it once that is durable, has failed, or did not come in time. At once, with
+ * a word, when it saves none when asked. Takes the place of a stop that was planned before. */
+void saving_stop(struct core *core, struct attempt *attempt, const struct planned_stop *stop);
+/* A stop with that outcome is not wanted any more. */
+void saving_take_back(struct core *core, struct attempt *attempt, enum attempt_outcome outcome);
+/* Asks for a checkpoint after which it goes on. Joins a request that waits already. */
+void saving_ask(struct core *core, struct attempt *attempt, const char *cause);
+/* Says that it ends without a checkpoint, since it saves none when asked. */
+void saving_skip(struct core *core, const struct attempt *attempt, const char *cause);
+/* What a rank said: a checkpoint of that step is durable, or could not be saved (why). */
+void saving_durable(struct core *core, struct attempt *attempt, int64_t step);
+void saving_failed(struct core *core, struct attempt *attempt, int64_t step, const char *why);
+void saving_examine(struct core *core, struct attempt *attempt); /* stops it when its time has come */
+void saving_over(struct core *core, struct attempt *attempt); /* it stops: nothing is waited for any more */
+int64_t saving_due(const struct core *core, const struct attempt *attempt); /* mono_ms, INT64_MAX = none */
+/* How long a checkpoint may take: `least`, or what the longest of the job took, twice. */
+int64_t saving_patience(const struct job *job, int64_t least_ms);
+
+/* ---- announced.c: what ranks say of checkpoints ---- */
+void announced_take(struct core *core, struct attempt *attempt, const struct link_progress *progress);
+/* Checkpoints that the next attempt may go on from by a path, newest first; at most `max`. */
+size_t announced_resumable(const struct job *job, const struct checkpoint_record **list, size_t max);
+void announced_free(struct job *job);
+
 /* ---- drain.c ---- */
 void drain_examine(struct core *core,
-                   struct attempt *attempt); /* asks for a checkpoint or moves it when a node of it drains */
+                   struct attempt *attempt); /* plans that it moves when a node of it drains */
 /* Something is wrong with it: is it that a node of it leaves? Then it moves instead of failing. */
 bool drain_leaves(struct core *core, struct attempt *attempt);
-int64_t drain_due(const struct core *core, const struct attempt *attempt); /* mono_ms, INT64_MAX = none */
+int64_t drain_deadline(const struct core *core,
+                       const struct attempt *attempt); /* mono_ms: for a checkpoint of it */
 void drain_explain(struct core *core, struct node *node);
 
 /* ---- progress.c ---- */
+/* The text under a key, or NULL; a whole number from 0; text that fits, without half a letter at its end. */
+const char *said(const struct link_progress *progress, const char *key);
+bool said_whole(const struct link_progress *progress, const char *key, int64_t *out);
+void said_words(const struct link_progress *progress, const char *key, char *to, size_t size);
 void lost_carry(struct core *core,
                 struct attempt *attempt); /* at creation: detect and stop of the attempt before */
 void lost_at_go(struct core *core, struct attempt *attempt);

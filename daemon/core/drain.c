@@ -1,7 +1,7 @@
 /* drain: empties a node. Each attempt on it is asked for a checkpoint and moves once that is durable, or the time for it is over.
  * A node whose agent leaves is emptied too, at once: nothing lives there to save anything.
  *
- * What has not begun to run, never said that it saves checkpoints when asked, or must go `now`, moves at once. Nothing here
+ * What has not begun to run, or must go `now`, moves at once; the others wait for a checkpoint (saving.c). Nothing here
  * is charged to a job. Whether an attempt must move is looked up in its nodes each time, so nothing depends on the order of events. */
 #include <stdlib.h>
 
@@ -29,37 +29,33 @@ static bool active(const struct attempt *a)
            a->r.state == ATTEMPT_RUNNING;
 }
 
-static int64_t deadline(const struct core *core, const struct attempt *a, const struct node *node)
+int64_t drain_deadline(const struct core *core, const struct attempt *a)
 {
-    if (node->r.drain_deadline_ms > 0)
+    const struct node *node = pressing(a);
+    if (node && node->r.drain_deadline_ms > 0)
         return core_mono_of(core, node->r.drain_deadline_ms);
-    return a->asked_mono_ms + core->config.checkpoint_wait_ms;
+    return a->asked_mono_ms + saving_patience(a->job, core->config.checkpoint_wait_ms);
 }
 
-int64_t drain_due(const struct core *core, const struct attempt *a)
+static void explain_move(const struct node *node, struct err *why)
 {
-    const struct node *node = a->asked && active(a) ? pressing(a) : NULL;
-    return node ? deadline(core, a, node) : INT64_MAX;
-}
-
-static void ask(struct core *core, struct attempt *a, const struct node *node)
-{
-    a->asked = true;
-    a->durable_since = false;
-    a->asked_mono_ms = core->t.mono_ms;
-    a->r.checkpoint_request++;
-    mark_attempt(core, a);
-    mark_all_orders(core, a);
-    struct event_of of = {"checkpoint_asked", a->r.job, a->r.number, -1, node->r.name};
-    event_note(core, of, "%s drains: job %lld is asked for a checkpoint", node->r.name, (long long)a->r.job);
-    job_rearm(core, a->job);
+    err_set(why, "moves off %s, which %s", node->r.name, node->leaving ? "leaves" : "drains");
 }
 
 static void move(struct core *core, struct attempt *a, const struct node *node)
 {
     struct err why;
-    err_set(&why, "moves off %s, which %s", node->r.name, node->leaving ? "leaves" : "drains");
+    explain_move(node, &why);
     attempt_stop(core, a, OUTCOME_DRAINED, why.text);
+}
+
+static void plan_move(struct core *core, struct attempt *a, const struct node *node)
+{
+    struct err why, cause;
+    explain_move(node, &why);
+    err_set(&cause, "%s drains", node->r.name);
+    struct planned_stop stop = {OUTCOME_DRAINED, cause.text, why.text, node->r.name};
+    saving_stop(core, a, &stop);
 }
 
 bool drain_leaves(struct core *core, struct attempt *a)
@@ -71,19 +67,16 @@ bool drain_leaves(struct core *core, struct attempt *a)
     return true;
 }
 
+/* Another stop that waits for a checkpoint (a requeue, say) takes the attempt off the node as well. */
 void drain_examine(struct core *core, struct attempt *a)
 {
     const struct node *node = active(a) ? pressing(a) : NULL;
-    if (!node) {
-        a->asked = a->asked && a->r.state == ATTEMPT_STOPPING;
-        return;
-    }
-    if (a->r.state != ATTEMPT_RUNNING || node->leaving || node->r.drain_now || !a->checkpoint_on)
+    if (!node)
+        saving_take_back(core, a, OUTCOME_DRAINED);
+    else if (a->r.state != ATTEMPT_RUNNING || node->leaving || node->r.drain_now)
         move(core, a, node);
-    else if (!a->asked)
-        ask(core, a, node);
-    else if (a->durable_since || deadline(core, a, node) <= core->t.mono_ms)
-        move(core, a, node);
+    else if (a->r.save.then == OUTCOME_NONE)
+        plan_move(core, a, node);
 }
 
 void drain_explain(struct core *core, struct node *node)

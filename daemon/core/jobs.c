@@ -75,6 +75,7 @@ void job_free(struct job *job)
     for (size_t i = 0; i < job->n_attempts; i++)
         attempt_free(job->attempts[i]);
     free(job->attempts);
+    announced_free(job);
     free(job->avoided);
     free(job->directory);
     free(job->r.key);
@@ -123,13 +124,36 @@ static int64_t time_limit_due(const struct core *core, const struct job *job)
     return core_mono_of(core, job->r.started_ms + job->r.spec->limits.time_ms);
 }
 
+/* Early enough before its time limit that a checkpoint is there when it is stopped; a job with a short limit is asked half-way. */
+static int64_t last_save_due(const struct core *core, const struct job *job)
+{
+    int64_t limit_ms = job->r.spec->limits.time_ms;
+    const struct attempt *a = job->current;
+    if (time_limit_due(core, job) == INT64_MAX || !a || a->r.state != ATTEMPT_RUNNING || !a->r.checkpoint_on)
+        return INT64_MAX;
+    int64_t before_ms = saving_patience(job, job->r.spec->limits.grace_ms);
+    int64_t at_ms = job->r.started_ms + limit_ms - (before_ms < limit_ms / 2 ? before_ms : limit_ms / 2);
+    return a->r.save.asked_ms >= at_ms ? INT64_MAX : core_mono_of(core, at_ms);
+}
+
+static void ask_before_limit(struct core *core, struct job *job)
+{
+    char limit[32], left[32];
+    struct err cause;
+    int64_t ms = time_limit_due(core, job) - core->t.mono_ms;
+    err_set(&cause, "its time limit of %s is reached in %s",
+            clock_format_duration(job->r.spec->limits.time_ms, limit, sizeof(limit)),
+            clock_format_duration(ms, left, sizeof(left)));
+    saving_ask(core, job->current, cause.text);
+}
+
 void job_rearm(struct core *core, struct job *job)
 {
     int64_t due = INT64_MAX;
     if (!job_state_final(job->r.state)) {
-        due = time_limit_due(core, job);
+        due = sooner(time_limit_due(core, job), last_save_due(core, job));
         if (job->current)
-            due = sooner(due, sooner(job->current->due_mono_ms, drain_due(core, job->current)));
+            due = sooner(due, sooner(job->current->due_mono_ms, saving_due(core, job->current)));
         for (size_t i = 0; i < job->n_avoided; i++)
             due = sooner(due, job->avoided[i].until_mono_ms);
         if (job->kept)
@@ -156,6 +180,8 @@ static void reach_time_limit(struct core *core, struct job *job)
     struct err why;
     err_set(&why, "time limit of %s reached",
             clock_format_duration(job->r.spec->limits.time_ms, limit, sizeof(limit)));
+    if (job->current && job->current->r.state == ATTEMPT_RUNNING && !job->current->r.checkpoint_on)
+        saving_skip(core, job->current, why.text);
     if (job->current)
         attempt_stop(core, job->current, OUTCOME_TIME_LIMIT, why.text);
     else
@@ -172,10 +198,14 @@ static void job_due(void *ctx, void *owner)
     core->schedule_dirty = core->schedule_dirty || job->waiting;
     if (time_limit_due(core, job) <= core->t.mono_ms)
         reach_time_limit(core, job);
+    else if (last_save_due(core, job) <= core->t.mono_ms)
+        ask_before_limit(core, job);
     if (job->current)
         attempt_check_deadline(core, job->current);
     if (job->current)
         drain_examine(core, job->current);
+    if (job->current)
+        saving_examine(core, job->current);
     job_rearm(core, job);
 }
 
@@ -359,6 +389,48 @@ static void stop_or(struct core *core, struct job *job, enum attempt_outcome out
     job_set_reason(core, job, "%s: waits for its ranks to stop", why);
 }
 
+/* As stop_or, but with a checkpoint first where the ranks save one when asked. */
+static void save_and_stop_or(struct core *core, struct job *job, enum attempt_outcome outcome,
+                             enum job_event at_once, const char *why)
+{
+    struct planned_stop stop = {outcome, why, why, NULL};
+    if (!job->current) {
+        job_event(core, job, at_once, why);
+        return;
+    }
+    saving_stop(core, job->current, &stop);
+    job_set_reason(core, job, "%s: waits for %s", why,
+                   job->current->r.save.waiting ? "a checkpoint" : "its ranks to stop");
+}
+
+static void requeue(struct core *core, struct job *job, const char *why)
+{
+    struct planned_stop stop = {OUTCOME_PREEMPTED, why, why, NULL};
+    job_pause(core, job, 0);
+    keep_end(core, job);
+    if (job->current && job->current->r.state == ATTEMPT_RUNNING)
+        saving_stop(core, job->current, &stop);
+    else if (job->current)
+        attempt_preempt(core, job->current, why);
+    if (job->current && job->current->r.save.waiting)
+        job_set_reason(core, job, "%s: waits for a checkpoint", why);
+    else
+        job_event(core, job, JOB_WAIT, why);
+}
+
+/* What it waits for a checkpoint for is not wanted any more. */
+static void release(struct core *core, struct job *job, const char *why)
+{
+    job->r.hold_requested = false;
+    job_pause(core, job, 0);
+    if (job->current && job->current->r.save.then == OUTCOME_HELD) {
+        saving_take_back(core, job->current, OUTCOME_HELD);
+        job_set_reason(core, job, "%s", why);
+    }
+    if (job->r.state == JOB_HELD)
+        job_event(core, job, JOB_WAIT, why);
+}
+
 static void begin_anew(struct core *core, struct job *job)
 {
     struct job_progress *p = &job->r.progress;
@@ -371,34 +443,29 @@ static void begin_anew(struct core *core, struct job *job)
     job->high_step = -1;
     p->step = p->steps = -1;
     p->loss = p->tokens_per_second = p->mfu = (double)NAN;
-    p->phase[0] = p->status[0] = '\0';
+    p->phase[0] = p->status[0] = p->interval[0] = '\0';
+    p->staged_step = p->memory_step = -1;
+    memset(p->trouble, 0, sizeof(p->trouble));
     if (job->directory)
         idmap_put(core->job_by_directory, job->directory, job);
 }
 
-static void obey(struct core *core, struct job *job, enum job_action action, const char *why)
+static void obey(struct core *core, struct job *job, enum job_action action, bool save, const char *why)
 {
     switch (action) {
     case JOB_DO_CANCEL:
         job->r.cancel_requested = true;
-        stop_or(core, job, OUTCOME_CANCELLED, JOB_CANCEL_DONE, why);
+        (save ? save_and_stop_or : stop_or)(core, job, OUTCOME_CANCELLED, JOB_CANCEL_DONE, why);
         break;
     case JOB_DO_HOLD:
         job->r.hold_requested = true;
-        stop_or(core, job, OUTCOME_HELD, JOB_HOLD_DONE, why);
+        save_and_stop_or(core, job, OUTCOME_HELD, JOB_HOLD_DONE, why);
         break;
     case JOB_DO_RELEASE:
-        job->r.hold_requested = false;
-        job_pause(core, job, 0);
-        if (job->r.state == JOB_HELD)
-            job_event(core, job, JOB_WAIT, why);
+        release(core, job, why);
         break;
     case JOB_DO_REQUEUE:
-        job_pause(core, job, 0);
-        keep_end(core, job);
-        if (job->current)
-            attempt_preempt(core, job->current, why);
-        job_event(core, job, JOB_WAIT, why);
+        requeue(core, job, why);
         break;
     case JOB_DO_REVIVE:
         begin_anew(core, job);
@@ -439,6 +506,7 @@ static const struct verb verbs[] = {
     [CORE_HOLD] = {JOB_ASK_HOLD, "held", "hold"},
     [CORE_RELEASE] = {JOB_ASK_RELEASE, "released", "release"},
     [CORE_REQUEUE] = {JOB_ASK_REQUEUE, "requeued", "requeue"},
+    [CORE_CANCEL_SAVED] = {JOB_ASK_CANCEL, "cancelled", "cancel"},
 };
 
 static bool makes_sense(const struct job *job, const struct verb *verb, const struct job_row *row)
@@ -473,7 +541,33 @@ int core_job_request(struct core *core, struct core_time t, int64_t id, enum cor
                text.text);
     if (row.action == JOB_DO_REVIVE)
         job->r.state = row.next;
-    obey(core, job, row.action, text.text);
+    obey(core, job, row.action, which == CORE_CANCEL_SAVED, text.text);
     job_rearm(core, job);
+    return 0;
+}
+
+int core_checkpoint(struct core *core, struct core_time t, int64_t id, const char *who, int64_t *request,
+                    enum core_refusal *why, struct err *err)
+{
+    core->t = t;
+    struct job *job = job_find(core, id);
+    struct attempt *a = job ? job->current : NULL;
+    *why = job ? CORE_REFUSED : CORE_NO_SUCH;
+    if (!job)
+        return err_set(err, "there is no job %lld: `belay status` lists the jobs", (long long)id);
+    if (!a || a->r.state != ATTEMPT_RUNNING)
+        return err_set(err, "job %lld saves no checkpoint now: its ranks do not run, it is %s", (long long)id,
+                       job_state_name(job->r.state));
+    if (!a->r.checkpoint_on)
+        return err_set(
+            err,
+            "job %lld saves no checkpoint when asked: its ranks have not announced it (`belay notify "
+            "CHECKPOINT_ON=SIGUSR1` in the job, once it handles SIGUSR1)",
+            (long long)id);
+    struct err cause;
+    err_set(&cause, "wanted by %s", who);
+    saving_ask(core, a, cause.text);
+    *why = CORE_OK;
+    *request = a->r.checkpoint_request;
     return 0;
 }

@@ -10,13 +10,14 @@
 
 #include "daemon/core/core_private.h"
 
-static const char *value(const struct link_progress *p, const char *key)
+const char *said(const struct link_progress *p, const char *key)
 {
     return json_string_value(json_object_get(p->values, key));
 }
 
-static bool whole(const char *text, int64_t *out)
+bool said_whole(const struct link_progress *p, const char *key, int64_t *out)
 {
+    const char *text = said(p, key);
     if (!text)
         return false;
     char *end = NULL;
@@ -38,8 +39,9 @@ static void real(const char *text, double *out)
         *out = x;
 }
 
-static void words(const char *text, char *to, size_t size)
+void said_words(const struct link_progress *p, const char *key, char *to, size_t size)
 {
+    const char *text = said(p, key);
     if (!text)
         return;
     size_t n = strnlen(text, size - 1);
@@ -177,66 +179,27 @@ static void take_words(struct core *core, struct attempt *a, const struct link_p
 {
     struct job_progress *to = &a->job->r.progress;
     int64_t n = 0;
-    if (whole(value(p, "STEP"), &n))
+    if (said_whole(p, "STEP", &n))
         take_step(core, a, n);
-    if (whole(value(p, "STEPS"), &n))
+    if (said_whole(p, "STEPS", &n))
         to->steps = n;
-    real(value(p, "LOSS"), &to->loss);
-    real(value(p, "TOKENS_PER_SECOND"), &to->tokens_per_second);
-    real(value(p, "MFU"), &to->mfu);
-    words(value(p, "PHASE"), to->phase, sizeof(to->phase));
-    words(value(p, "STATUS"), to->status, sizeof(to->status));
+    real(said(p, "LOSS"), &to->loss);
+    real(said(p, "TOKENS_PER_SECOND"), &to->tokens_per_second);
+    real(said(p, "MFU"), &to->mfu);
+    said_words(p, "PHASE", to->phase, sizeof(to->phase));
+    said_words(p, "STATUS", to->status, sizeof(to->status));
     to->updated_ms = core->t.now_ms;
 }
 
 static bool is_speaker(struct attempt *a, const struct link_progress *p)
 {
-    bool steps = value(p, "STEP") != NULL;
+    bool steps = said(p, "STEP") != NULL;
     if (steps && (a->speaker < 0 || p->rank < a->speaker))
         a->speaker = p->rank;
     return a->speaker < 0 ? p->rank == 0 : p->rank == a->speaker;
 }
 
-/* ---- checkpoints ---- */
-
-static void take_checkpoint(struct core *core, struct attempt *a, int64_t step, int64_t bytes)
-{
-    struct job *job = a->job;
-    struct job_progress *to = &job->r.progress;
-    if (bytes > 0)
-        to->checkpoint_bytes = bytes;
-    if (step == a->last_durable)
-        return;
-    a->last_durable = step;
-    a->durable_since = true;
-    a->advanced = a->advanced || step > job->high_checkpoint;
-    if (step > job->high_checkpoint)
-        job->high_checkpoint = step;
-    to->checkpoint_step = step;
-    to->checkpoint_ms = core->t.now_ms;
-    struct checkpoint_record c = {job->r.id, step, a->r.number, core->t.now_ms, to->checkpoint_bytes};
-    checkpoint_add(core, &c);
-    mark_job(core, job);
-    mark_attempt(core, a);
-    struct event_of of = {.kind = "checkpoint", .job = job->r.id, .attempt = a->r.number, .rank = -1};
-    event_note(core, of, "checkpoint of step %lld is durable", (long long)step);
-    attempt_examine_later(core, a);
-}
-
-void core_load_checkpoint(struct core *core, const struct checkpoint_record *c)
-{
-    struct job *job = job_find(core, c->job);
-    struct attempt *a = job ? attempt_find(job, c->attempt) : NULL;
-    if (!job)
-        return;
-    if (a) {
-        a->advanced = a->advanced || c->step > job->high_checkpoint;
-        a->checkpoint_on = true;
-        a->last_durable = c->step > a->last_durable ? c->step : a->last_durable;
-    }
-    if (c->step > job->high_checkpoint)
-        job->high_checkpoint = c->step;
-}
+/* ---- what came in ---- */
 
 void core_node_progress(struct core *core, struct core_time t, const char *name,
                         const struct link_progress *p)
@@ -247,13 +210,8 @@ void core_node_progress(struct core *core, struct core_time t, const char *name,
     if (!a || a->r.number != p->attempt || a->r.state == ATTEMPT_PREPARING || p->rank < 0 ||
         (size_t)p->rank >= a->r.world || strcmp(a->r.placement[p->rank].node, name) != 0)
         return; /* of an attempt that does not count any more */
-    int64_t step = 0, bytes = 0;
-    if (value(p, "CHECKPOINT_ON"))
-        a->checkpoint_on = true;
     if (is_speaker(a, p))
         take_words(core, a, p);
-    (void)whole(value(p, "CHECKPOINT_BYTES"), &bytes); /* 0 = not said */
-    if (whole(value(p, "CHECKPOINT_DURABLE"), &step))
-        take_checkpoint(core, a, step, bytes);
+    announced_take(core, a, p);
     mark_job_progress(core, job);
 }

@@ -17,6 +17,15 @@ struct lost_time {
     int64_t detect, stop, place, load, replay;
 };
 
+/* Where a checkpoint lies. */
+enum checkpoint_tier { TIER_STORAGE, TIER_UPLOAD, TIER_MEMORY, CHECKPOINT_TIERS };
+
+/* Saves to one tier that failed since the last that succeeded. */
+struct checkpoint_trouble {
+    int64_t count, step; /* count 0 = none */
+    char why[256];       /* of the newest */
+};
+
 /* What the ranks said of themselves (rank 0's word wins for step and loss). */
 struct job_progress {
     int64_t step, steps;                 /* -1 = not said */
@@ -25,6 +34,12 @@ struct job_progress {
     int64_t checkpoint_step; /* newest durable; -1 = none */
     int64_t checkpoint_ms, checkpoint_bytes;
     int64_t updated_ms;
+    int64_t upload_step, upload_ms; /* newest in object storage; -1 = none */
+    char interval[192];             /* how many steps lie between two saves, and why; "" = not said */
+    /* What follows is not stored. */
+    int64_t staged_step;            /* newest copied, perhaps not yet written; -1 = none */
+    int64_t memory_step, memory_ms; /* newest held in memory; -1 = none */
+    struct checkpoint_trouble trouble[CHECKPOINT_TIERS];
 };
 
 struct placed_rank {
@@ -59,6 +74,19 @@ struct job_record {
  * megabytes in a large job: the store has them. */
 #define ATTEMPTS_DETAILED 8
 
+/* The newest request for a checkpoint of an attempt. */
+struct save_request {
+    int64_t asked_ms; /* 0 = none yet */
+    int64_t
+        from_step; /* newest step known then: a checkpoint of that step or a later one answers it; -1 = any */
+    bool waiting;  /* no answer yet */
+    int64_t step;  /* of the checkpoint that answered; -1 = none did */
+    enum attempt_outcome
+        then;         /* with what the attempt ends once there is an answer; OUTCOME_NONE = it goes on */
+    char why[192];    /* what it was asked for, and the reason when the attempt ends then */
+    char answer[256]; /* why it ended without a checkpoint; "" = it did not */
+};
+
 struct attempt_record {
     int64_t job, number;
     enum attempt_state state;
@@ -72,7 +100,9 @@ struct attempt_record {
     int64_t created_ms, running_ms, failed_ms, ended_ms; /* failed_ms: first sign of trouble */
     int64_t from_step, to_step;                          /* resumed at, newest step seen; -1 unknown */
     struct lost_time lost;                               /* lost before this attempt trained again */
-    int64_t checkpoint_request;                          /* counter sent in orders */
+    bool checkpoint_on;                                  /* its ranks save a checkpoint when asked */
+    int64_t checkpoint_request;                          /* counter sent in orders: how often it was asked */
+    struct save_request save;                            /* the newest of these requests */
     /* Newest committed report of each node, in node_rank order. */
     struct attempt_node {
         char node[LINK_NODE_NAME_MAX + 1];
@@ -108,6 +138,9 @@ struct event_record {
 
 struct checkpoint_record {
     int64_t job, step, attempt, time_ms, bytes;
+    int64_t staged_ms,
+        durable_ms; /* how long training waited for the copy; from the begin until it was durable; -1 = not said */
+    char *path; /* where the program says it lies, absolute; NULL = not said */
 };
 
 #endif

@@ -41,7 +41,10 @@ static struct job_progress no_progress(void)
                                  .loss = (double)NAN,
                                  .tokens_per_second = (double)NAN,
                                  .mfu = (double)NAN,
-                                 .checkpoint_step = -1};
+                                 .checkpoint_step = -1,
+                                 .upload_step = -1,
+                                 .staged_step = -1,
+                                 .memory_step = -1};
 }
 
 static struct job *take_in(struct core *core, const struct core_submit *request)

@@ -93,7 +93,7 @@ like "an address of 20 kB is refused" "$(timeout 20 "$BELAY_TEST_PROGRAMS/rest" 
 
 # --- the keys that scripts read
 keys() { grep -oE '"[a-z_]+":' | tr -d '":' | sort -u | xargs; }
-want="id name user state reason attempt restarts step steps loss tokens_per_second mfu checkpoint ettr submitted started ended placement spares ranks nodes phase status rev up_s first_failure exit_code lost restart_max cwd queue priority kind checkpoint_directory detect_ms stop_ms place_ms load_ms replay_ms"
+want="id name user state reason attempt restarts step steps loss tokens_per_second mfu checkpoint checkpoint_memory checkpoint_upload checkpoint_staged checkpoint_failing checkpoint_request checkpoint_interval ettr submitted started ended placement spares ranks nodes phase status rev up_s first_failure exit_code lost restart_max cwd queue priority kind checkpoint_directory detect_ms stop_ms place_ms load_ms replay_ms"
 is "the keys of a job" "$(rest GET /v1/jobs/2 | keys)" "$(xargs -n1 <<<"$want" | sort -u | xargs)"
 
 # --- schema/openapi.yaml says the same keys

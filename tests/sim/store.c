@@ -155,7 +155,8 @@ static void commit_checkpoints(struct cell *c, const struct core_changes *change
     for (size_t i = 0; i < changes->n_checkpoints; i++) {
         c->checkpoints =
             mem_one_more(c->checkpoints, c->n_checkpoints, &c->checkpoints_room, sizeof(*c->checkpoints));
-        c->checkpoints[c->n_checkpoints++] = changes->checkpoints[i];
+        c->checkpoints[c->n_checkpoints] = changes->checkpoints[i];
+        c->checkpoints[c->n_checkpoints++].path = NULL; /* virtual jobs name none */
     }
 }
 

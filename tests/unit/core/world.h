@@ -417,8 +417,10 @@ static inline void world_commit(struct world *w)
         assert_true(c->events[i].text[0] != '\0');
         world_log(w, &c->events[i]);
     }
-    for (size_t i = 0; i < c->n_checkpoints; i++)
-        w->checkpoints[w->n_checkpoints++] = c->checkpoints[i];
+    for (size_t i = 0; i < c->n_checkpoints; i++) {
+        w->checkpoints[w->n_checkpoints] = c->checkpoints[i];
+        w->checkpoints[w->n_checkpoints++].path = str_dup(c->checkpoints[i].path);
+    }
     w->next_job = c->next_job;
     w->next_event = c->next_event;
     world_check_attempts(w);
@@ -602,6 +604,8 @@ static inline void world_free(struct world *w)
         world_drop_attempt(&w->attempts[i]);
     for (size_t i = 0; i < w->n_nodes; i++)
         world_drop_node(&w->nodes[i]);
+    for (size_t i = 0; i < w->n_checkpoints; i++)
+        free(w->checkpoints[i].path);
     for (size_t i = 0; i < w->n_agents; i++) {
         link_report_clear(&w->agents[i].old);
         for (size_t k = 0; k < WORLD_SHIMS; k++)
@@ -714,6 +718,33 @@ static inline void world_say(struct world *w, int64_t id, int64_t rank, const ch
     core_node_progress(w->core, world_time(w), a->placement[rank].node, &p);
     json_decref(p.values);
     world_pump(w);
+}
+
+/* One datagram of several "KEY=value" lines. */
+static inline void world_tell(struct world *w, int64_t id, int64_t rank, const char *lines)
+{
+    const struct attempt_record *a = world_attempt(w, id);
+    struct link_progress p = {id, a->number, rank, json_object()};
+    char *copy = str_dup(lines), *rest = copy;
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
+        char *eq = strchr(line, '=');
+        assert_non_null(eq);
+        *eq = '\0';
+        json_object_set_new(p.values, line, json_string(eq + 1));
+    }
+    free(copy);
+    core_node_progress(w->core, world_time(w), a->placement[rank].node, &p);
+    json_decref(p.values);
+    world_pump(w);
+}
+
+/* How often the log has this text. */
+static inline size_t world_logged(const struct world *w, const char *text)
+{
+    size_t n = 0;
+    for (const char *at = w->log; at && (at = strstr(at, text)); at += strlen(text))
+        n++;
+    return n;
 }
 
 static inline void world_say_step(struct world *w, int64_t id, const char *key, int64_t step)

@@ -61,12 +61,15 @@ static inline struct job_record fixture_job(int64_t id)
                                         .checkpoint_step = 100,
                                         .checkpoint_ms = 1700000000005,
                                         .checkpoint_bytes = 1 << 20,
-                                        .updated_ms = 1700000000006},
+                                        .updated_ms = 1700000000006,
+                                        .upload_step = 90,
+                                        .upload_ms = 1700000000007},
                            .first_failure_rank = 1,
                            .exit_code = 137};
     j.yaml = job_spec_to_yaml(j.spec);
     SET_TEXT(j.progress.phase, "training");
     SET_TEXT(j.progress.status, "all well");
+    SET_TEXT(j.progress.interval, "every 40 steps");
     return j;
 }
 
@@ -112,7 +115,15 @@ static inline struct attempt_record fixture_attempt(int64_t job, int64_t number)
                                .from_step = 50,
                                .to_step = 120,
                                .lost = fixture_lost(200),
+                               .checkpoint_on = true,
                                .checkpoint_request = 3,
+                               .save = {.asked_ms = 1700000000014,
+                                        .from_step = 119,
+                                        .waiting = true,
+                                        .step = 118,
+                                        .then = OUTCOME_PREEMPTED,
+                                        .why = "requeued by ann",
+                                        .answer = "none yet"},
                                .n_nodes = 2};
     SET_TEXT(a.token, "0123456789abcdef0123456789abcdef");
     a.placement = mem_zero(2, sizeof(*a.placement));

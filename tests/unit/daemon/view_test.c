@@ -48,6 +48,10 @@ static const char placement[] =
     "[{\"rank\":0,\"node\":\"node0\",\"slot\":1,\"tp\":2,\"pp\":3,\"cp\":4,\"dp\":0},"
     "{\"rank\":1,\"node\":\"node1\",\"slot\":2,\"tp\":3,\"pp\":4,\"cp\":5,\"dp\":1}]";
 
+static const char asked[] = "{\"attempt\":2,\"number\":3,\"asked\":\"2023-11-14T22:13:20.014Z\","
+                            "\"why\":\"requeued by ann\",\"waiting\":true,\"step\":118,"
+                            "\"answer\":\"none yet\"}";
+
 static void test_job(void **state)
 {
     struct core *core = make_core();
@@ -61,6 +65,9 @@ static void test_job(void **state)
         "9\",\"attempt\":2,\"restarts\":1,\"step\":120,\"steps\":200,\"loss\":2.3125,\"tokens_per_second\":"
         "1234.5,"
         "\"mfu\":0.41,\"checkpoint\":{\"step\":100,\"age_s\":59.995,\"bytes\":1048576},"
+        "\"checkpoint_memory\":null,\"checkpoint_upload\":{\"step\":90,\"age_s\":59.993},"
+        "\"checkpoint_failing\":[],\"checkpoint_request\":%s,\"checkpoint_interval\":\"every 40 steps\","
+        "\"checkpoint_staged\":null,"
         "\"submitted\":\"2023-11-14T22:13:20.002Z\",\"started\":\"2023-11-14T22:13:20.003Z\","
         "\"ended\":\"2023-11-14T22:13:20.004Z\",\"placement\":%s,\"spares\":[],\"up_s\":59.989,\"ranks\":2,"
         "\"nodes\":2,"
@@ -68,7 +75,7 @@ static void test_job(void **state)
         "\"lost\":{\"detect_ms\":101,\"stop_ms\":102,\"place_ms\":103,\"load_ms\":104,\"replay_ms\":105},"
         "\"restart_max\":9,\"cwd\":\"/home/ann\",\"queue\":\"night\",\"priority\":7,\"kind\":\"run\","
         "\"checkpoint_directory\":null}",
-        placement);
+        asked, placement);
     is_json(obj, want);
     free(want);
     core_free(core);
@@ -110,12 +117,12 @@ static void test_attempt(void **state)
         "\"started\":\"2023-11-14T22:13:20.010Z\",\"running\":\"2023-11-14T22:13:20.011Z\","
         "\"ended\":\"2023-11-14T22:13:20.013Z\",\"from_step\":50,\"to_step\":120,"
         "\"lost\":{\"detect_ms\":201,\"stop_ms\":202,\"place_ms\":203,\"load_ms\":204,\"replay_ms\":205},"
-        "\"placement\":%s,\"spares\":[],"
+        "\"checkpoint_request\":%s,\"placement\":%s,\"spares\":[],"
         "\"ranks\":[{\"rank\":0,\"slot\":1,\"pid\":4242,\"start\":987654321,\"state\":\"exited\",\"code\":0,"
         "\"signal\":9,"
         "\"connected\":true,\"finalized\":true,\"started_ms\":1700000000007,\"ended_ms\":1700000000008,"
         "\"why\":\"killed by signal 9 (SIGKILL)\",\"node\":\"node0\"}]}",
-        placement);
+        asked, placement);
     is_json(view_attempt(&a), want);
     free(want);
     fixture_free_attempt(&a);
@@ -138,20 +145,29 @@ static void test_event(void **state)
 static void test_checkpoint(void **state)
 {
     static const struct {
-        const char *directory, *path;
-    } rows[] = {{"ckpt", "\"/home/ann/ckpt/step-00000100\""},
-                {"/data/c", "\"/data/c/step-00000100\""},
-                {NULL, "null"}};
-    const struct checkpoint_record c = {
-        .job = 7, .step = 100, .attempt = 2, .time_ms = 1700000000000, .bytes = 66};
+        const char *directory, *said, *path;
+    } rows[] = {{"ckpt", NULL, "\"/home/ann/ckpt/step-00000100\""},
+                {"/data/c", NULL, "\"/data/c/step-00000100\""},
+                {"/data/c", "/other/a.pt", "\"/other/a.pt\""},
+                {NULL, NULL, "null"}};
+    struct checkpoint_record c = {.job = 7,
+                                  .step = 100,
+                                  .attempt = 2,
+                                  .time_ms = 1700000000000,
+                                  .bytes = 66,
+                                  .staged_ms = 12,
+                                  .durable_ms = -1};
     struct job_record job = fixture_job(7);
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         job.spec->checkpoint.directory = str_dup(rows[i].directory);
-        char *want = str_printf(
-            "{\"step\":100,\"time\":\"2023-11-14T22:13:20.000Z\",\"bytes\":66,\"attempt\":2,\"path\":%s}",
-            rows[i].path);
+        char *want =
+            str_printf("{\"step\":100,\"time\":\"2023-11-14T22:13:20.000Z\",\"bytes\":66,\"attempt\":2,"
+                       "\"staged_ms\":12,\"durable_ms\":null,\"path\":%s}",
+                       rows[i].path);
+        c.path = str_dup(rows[i].said);
         is_json(view_checkpoint(&job, &c), want);
+        free(c.path);
         free(want);
         free(job.spec->checkpoint.directory);
         job.spec->checkpoint.directory = NULL;

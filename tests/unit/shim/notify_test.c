@@ -85,9 +85,9 @@ static struct {
     struct event_base *base;
     char *dir, *path;
     struct notify *notify;
-    int fd, messages, checkpoints;
+    int fd, messages, checkpoints, copies;
     int64_t rank;
-    char step[32];
+    char step[32], copy[32];
 } t;
 
 static int64_t rank_of(void *ctx, pid_t pid)
@@ -108,6 +108,10 @@ static void progress(void *ctx, int64_t rank, json_t *values)
     t.messages++;
     t.rank = rank;
     t.checkpoints += json_object_get(values, "CHECKPOINT_DURABLE") != NULL;
+    if (json_object_get(values, "MEMORY_CHECKPOINT")) {
+        t.copies++;
+        snprintf(t.copy, sizeof t.copy, "%s", jsonx_str_or(values, "MEMORY_CHECKPOINT", ""));
+    }
     snprintf(t.step, sizeof t.step, "%s", jsonx_str_or(values, "STEP", ""));
 }
 
@@ -208,6 +212,35 @@ static void test_checkpoints_are_never_coalesced(void **state)
     assert_int_equal(t.checkpoints, 50);
 }
 
+/* The same step in another tier, or the copy of the next: each arrives as it was sent. */
+static void test_checkpoints_are_not_mixed(void **state)
+{
+    (void)state;
+    say("STEP=1");
+    say("CHECKPOINT_DURABLE=5\nCHECKPOINT_TIER=upload");
+    say("CHECKPOINT_DURABLE=5");
+    say("CHECKPOINT_STAGED=6\nCHECKPOINT_STAGED_MS=3");
+    notify_flush(t.notify);
+    assert_int_equal(t.messages, 4);
+    assert_int_equal(t.checkpoints, 2);
+}
+
+/* One after every step, at a thousand steps a second: the newest is enough. */
+static void test_copies_in_memory_are_coalesced(void **state)
+{
+    (void)state;
+    int64_t start_ms = clock_boot_ms();
+    for (int i = 0; i < 500; i++) {
+        char text[80];
+        snprintf(text, sizeof text, "STEP=%d\nCHECKPOINT_DURABLE=%d\nCHECKPOINT_TIER=memory", i, i);
+        say(text);
+    }
+    notify_flush(t.notify);
+    assert_in_range(t.copies, 1, 2 + (clock_boot_ms() - start_ms) / NOTIFY_INTERVAL_MS);
+    assert_string_equal(t.copy, "499");
+    assert_int_equal(t.checkpoints, 0);
+}
+
 /* Sent before anybody looked, and within the same tenth of a second as another message. */
 static void test_drain_leaves_nothing(void **state)
 {
@@ -229,6 +262,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_too_long, open_socket, close_socket),
         cmocka_unit_test_setup_teardown(test_coalesced, open_socket, close_socket),
         cmocka_unit_test_setup_teardown(test_drain_leaves_nothing, open_socket, close_socket),
+        cmocka_unit_test_setup_teardown(test_checkpoints_are_not_mixed, open_socket, close_socket),
+        cmocka_unit_test_setup_teardown(test_copies_in_memory_are_coalesced, open_socket, close_socket),
         cmocka_unit_test_setup_teardown(test_checkpoints_are_never_coalesced, open_socket, close_socket)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

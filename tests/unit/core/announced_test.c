@@ -1,0 +1,134 @@
+/* What ranks say of checkpoints, and what the controller makes of it. */
+#include "tests/unit/core/world.h"
+
+static void test_durations_and_path_are_kept(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    int64_t id = world_run(w, 2, "");
+    world_tell(w, id, 0, "CHECKPOINT_STAGED=10\nCHECKPOINT_STAGED_MS=12");
+    assert_int_equal(world_job(w, id)->progress.staged_step, 10);
+    world_tell(w, id, 0,
+               "CHECKPOINT_DURABLE=10\nCHECKPOINT_BYTES=77\nCHECKPOINT_DURABLE_MS=340\nPATH=ck/a.pt");
+    world_tell(w, id, 0, "CHECKPOINT_DURABLE=20\nCHECKPOINT_STAGED_MS=9\nPATH=/data/../b.pt");
+    world_tell(w, id, 0, "CHECKPOINT_STAGED=31\nCHECKPOINT_STAGED_MS=5");
+    world_tell(w, id, 0, "CHECKPOINT_DURABLE=30");
+    static const struct {
+        int64_t step, staged_ms, durable_ms;
+        const char *path;
+    } want[] = {{10, 12, 340, "/home/ann/ck/a.pt"}, {20, 9, -1, "/b.pt"}, {30, -1, -1, NULL}};
+    assert_int_equal(w->n_checkpoints, 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct checkpoint_record *c = &w->checkpoints[i];
+        assert_int_equal(c->step, want[i].step);
+        assert_int_equal(c->staged_ms, want[i].staged_ms);
+        assert_int_equal(c->durable_ms, want[i].durable_ms);
+        if (want[i].path)
+            assert_string_equal(c->path, want[i].path);
+        else
+            assert_null(c->path);
+    }
+    assert_int_equal(w->checkpoints[0].bytes, 77);
+    world_free(w);
+}
+
+/* Many a second: neither rows nor events nor a new place to restart from. */
+static void test_copies_in_memory_leave_no_trace(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    int64_t id = world_run(w, 2, "");
+    world_say_step(w, id, "CHECKPOINT_DURABLE", 5);
+    size_t events = w->log_len;
+    for (int64_t step = 6; step < 200; step++)
+        world_say_step(w, id, "MEMORY_CHECKPOINT", step);
+    world_tell(w, id, 0, "CHECKPOINT_DURABLE=200\nCHECKPOINT_TIER=memory");
+    assert_int_equal(world_job(w, id)->progress.memory_step, 200);
+    assert_int_equal(world_job(w, id)->progress.checkpoint_step, 5);
+    assert_int_equal(w->n_checkpoints, 1);
+    assert_int_equal(w->log_len, events);
+    world_tell(w, id, 0, "CHECKPOINT_DURABLE=201\nCHECKPOINT_TIER=tape"); /* a tier of a later version */
+    assert_int_equal(w->n_checkpoints, 1);
+    world_restart(w);
+    assert_int_equal(world_job(w, id)->progress.memory_step, -1);
+    world_free(w);
+}
+
+static void test_uploads(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    int64_t id = world_run(w, 2, "");
+    world_say_step(w, id, "CHECKPOINT_DURABLE", 10);
+    world_tell(w, id, 0, "CHECKPOINT_DURABLE=10\nCHECKPOINT_TIER=upload");
+    world_tell(w, id, 0, "CHECKPOINT_DURABLE=10\nCHECKPOINT_TIER=upload");
+    assert_int_equal(world_logged(w, "checkpoint_uploaded: checkpoint of step 10 is uploaded"), 1);
+    assert_int_equal(w->n_checkpoints, 1);
+    world_restart(w);
+    assert_int_equal(world_job(w, id)->progress.upload_step, 10);
+    world_free(w);
+}
+
+static void fails(struct world *w, int64_t id, int64_t step, const char *why, const char *tier)
+{
+    char *lines = str_printf("CHECKPOINT_FAILED=%lld\nCHECKPOINT_WHY=%s\nCHECKPOINT_TIER=%s", (long long)step,
+                             why, tier);
+    world_tell(w, id, 0, lines);
+    free(lines);
+}
+
+static void test_failures_are_told_once_a_reason(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    int64_t id = world_run(w, 2, "");
+    for (int64_t step = 10; step <= 50; step += 10)
+        fails(w, id, step, "no space left on device", "storage");
+    assert_int_equal(world_logged(w, "checkpoint_failed: "), 1);
+    assert_says(w->log,
+                "the checkpoint of step 10 cannot be saved: no space left on device; the job goes on");
+    assert_int_equal(world_job(w, id)->progress.trouble[TIER_STORAGE].count, 5);
+    assert_int_equal(world_job(w, id)->progress.trouble[TIER_STORAGE].step, 50);
+    fails(w, id, 60, "read-only file system", "storage");
+    assert_int_equal(world_logged(w, "checkpoint_failed: "), 2);
+    fails(w, id, 60, "403 Forbidden", "upload"); /* another tier has its own count */
+    assert_int_equal(world_job(w, id)->progress.trouble[TIER_UPLOAD].count, 1);
+    world_say_step(w, id, "CHECKPOINT_DURABLE", 70);
+    assert_says(w->log, "checkpoint of step 70 is durable: it works again, after 6 that failed");
+    assert_int_equal(world_job(w, id)->progress.trouble[TIER_STORAGE].count, 0);
+    assert_int_equal(world_job(w, id)->progress.trouble[TIER_UPLOAD].count, 1);
+    world_say_step(w, id, "CHECKPOINT_DURABLE", 80);
+    assert_int_equal(world_logged(w, "it works again"), 1);
+    assert_job(w, id, JOB_RUNNING);
+    world_tell(w, id, 0, "CHECKPOINT_FAILED=90");
+    assert_says(w->log, "no reason given");
+    world_free(w);
+}
+
+/* What announces itself once needs no second word to a new controller. */
+static void test_checkpoint_on_is_kept(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    int64_t id = world_run(w, 2, "");
+    world_say(w, id, 0, "CHECKPOINT_ON", "SIGUSR1");
+    world_restart(w);
+    assert_true(world_attempt(w, id)->checkpoint_on);
+    world_exit(w, id, 0, 1, 0, false);
+    world_pass(w, 60000);
+    assert_int_equal(world_job(w, id)->attempt, 2);
+    assert_false(world_attempt(w, id)->checkpoint_on); /* the next attempt says it again */
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_durations_and_path_are_kept),
+        cmocka_unit_test(test_copies_in_memory_leave_no_trace),
+        cmocka_unit_test(test_uploads),
+        cmocka_unit_test(test_failures_are_told_once_a_reason),
+        cmocka_unit_test(test_checkpoint_on_is_kept),
+    };
+    return cmocka_run_group_tests_name("core announced", tests, NULL, NULL);
+}
