@@ -51,14 +51,13 @@ static void close_if(int fd)
         close(fd);
 }
 
-int unixsock_listen(const char *path, mode_t mode, struct err *err)
+static int listen_at(int type, const char *path, mode_t mode, struct err *err)
 {
     struct sockaddr_un addr;
     int dirfd, fd = -1;
     if (unlink(path) < 0 && errno != ENOENT)
         return err_sys(err, "cannot replace the old socket %s", path);
-    if (fill(path, &addr, &dirfd, err) == 0 &&
-        (fd = open_socket(SOCK_STREAM | SOCK_NONBLOCK, path, err)) >= 0 &&
+    if (fill(path, &addr, &dirfd, err) == 0 && (fd = open_socket(type | SOCK_NONBLOCK, path, err)) >= 0 &&
         (bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0 || chmod(path, mode) < 0 ||
          listen(fd, SOMAXCONN) < 0)) {
         err_sys(err, "cannot listen at %s", path);
@@ -69,14 +68,15 @@ int unixsock_listen(const char *path, mode_t mode, struct err *err)
     return fd;
 }
 
-static int connect_to(const char *path, int type, int nonblocking, struct err *err)
+/* flags: those of the file once it is connected */
+static int connect_to(int type, int flags, const char *path, struct err *err)
 {
     struct sockaddr_un addr;
     int dirfd, fd = -1;
     if (fill(path, &addr, &dirfd, err) == 0 && (fd = open_socket(type, path, err)) >= 0) {
         int rc = connect(fd, (struct sockaddr *)&addr, sizeof addr);
-        if (rc == 0 && nonblocking)
-            rc = fcntl(fd, F_SETFL, O_NONBLOCK);
+        if (rc == 0)
+            rc = fcntl(fd, F_SETFL, flags);
         if (rc < 0) {
             err_sys(err, "cannot connect to %s", path);
             close(fd);
@@ -87,12 +87,27 @@ static int connect_to(const char *path, int type, int nonblocking, struct err *e
     return fd;
 }
 
+int unixsock_listen(const char *path, mode_t mode, struct err *err)
+{
+    return listen_at(SOCK_STREAM, path, mode, err);
+}
+
 int unixsock_connect(const char *path, int nonblocking, struct err *err)
 {
-    return connect_to(path, SOCK_STREAM, nonblocking, err);
+    return connect_to(SOCK_STREAM, nonblocking ? O_NONBLOCK : 0, path, err);
+}
+
+int unixsock_listen_packets(const char *path, mode_t mode, struct err *err)
+{
+    return listen_at(SOCK_SEQPACKET, path, mode, err);
+}
+
+int unixsock_connect_packets(const char *path, struct err *err)
+{
+    return connect_to(SOCK_SEQPACKET | SOCK_NONBLOCK, 0, path, err);
 }
 
 int unixsock_datagram(const char *path, struct err *err)
 {
-    return connect_to(path, SOCK_DGRAM, 0, err);
+    return connect_to(SOCK_DGRAM, 0, path, err);
 }

@@ -15,4 +15,8 @@ int unixsock_connect(const char *path, int nonblocking, struct err *err);
 /* A blocking datagram socket that sends to path. fd or -1. */
 int unixsock_datagram(const char *path, struct err *err);
 
+/* The same for sockets of packets (SOCK_SEQPACKET). What connects is blocking afterwards, but does not wait for a place in a full queue. */
+int unixsock_listen_packets(const char *path, mode_t mode, struct err *err);
+int unixsock_connect_packets(const char *path, struct err *err);
+
 #endif

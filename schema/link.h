@@ -23,6 +23,8 @@ struct link_rank_slot {
 
 struct link_map_node {
     char *node, *addr;
+    char *
+        domain; /* its rack, with its pod where racks have one; nodes of one domain may fail together. "" = not known */
     int64_t port, master_port;
     int64_t *ranks;
     size_t n_ranks;
@@ -41,6 +43,7 @@ struct link_order {
     size_t n_env;
     int64_t cpus, memory, world, node_rank, nodes, grace_ms, checkpoint;
     bool kill;
+    bool memory_tier, buddy; /* copies in memory; and on another node, too */
     struct link_rank_slot *ranks;
     size_t n_ranks;
     struct link_map_node *map; /* from go on; else n_map 0 */

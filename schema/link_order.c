@@ -13,12 +13,14 @@
 #define TEXT_MAX 4096 /* names, paths, reasons */
 #define SPEC_MAX                                                                                             \
     (4u << 20) /* a completed job file; the written form may be longer than the one that was read */
-#define ARGS_MAX    4096
-#define ARG_MAX_LEN (128u << 10) /* the kernel's MAX_ARG_STRLEN */
-#define ENV_MAX     4096
-#define ENV_KEY_MAX 1024
-#define GRACE_MAX   (INT64_C(366) * 24 * 3600 * 1000)
-#define UID_MAX_ID  (INT64_C(0xfffffffe))
+#define ARGS_MAX         4096
+#define ARG_MAX_LEN      (128u << 10) /* the kernel's MAX_ARG_STRLEN */
+#define ENV_MAX          4096
+#define ENV_KEY_MAX      1024
+#define GRACE_MAX        (INT64_C(366) * 24 * 3600 * 1000)
+#define DOMAIN_MAX       127 /* two names of the inventory and what is between them */
+#define MEMORY_TIER_KEYS 16
+#define UID_MAX_ID       (INT64_C(0xfffffffe))
 
 static json_t *encode_ranks(const struct link_order *o)
 {
@@ -40,6 +42,8 @@ static json_t *encode_map_node(const struct link_map_node *m)
         (void)json_array_append_new(ranks, json_integer(m->ranks[i]));
     jsonx_set(node, "node", link_json_text(m->node));
     jsonx_set(node, "addr", link_json_text(m->addr));
+    if (m->domain && m->domain[0])
+        jsonx_set(node, "domain", link_json_text(m->domain));
     jsonx_set(node, "port", json_integer(m->port));
     jsonx_set(node, "master_port", json_integer(m->master_port));
     jsonx_set(node, "ranks", ranks);
@@ -82,6 +86,8 @@ static void encode_numbers(json_t *obj, const struct link_order *o)
     jsonx_set(obj, "grace_ms", json_integer(o->grace_ms));
     jsonx_set(obj, "checkpoint", json_integer(o->checkpoint));
     jsonx_set(obj, "kill", json_boolean(o->kill));
+    if (o->memory_tier)
+        jsonx_set(obj, "memory_tier", json_pack("{s:b}", "buddy", (int)o->buddy));
 }
 
 static void encode_texts(json_t *obj, const struct link_order *o)
@@ -148,6 +154,17 @@ static void decode_numbers(struct link_reader *r, struct link_order *o)
     o->grace_ms = link_int(r, "grace_ms", 0, GRACE_MAX);
     o->checkpoint = link_int_or(r, "checkpoint", 0, INT64_MAX, 0);
     o->kill = link_bool_or(r, "kill", false);
+}
+
+static void decode_memory_tier(struct link_reader *r, struct link_order *o)
+{
+    const json_t *tier = link_object_or(r, "memory_tier", MEMORY_TIER_KEYS);
+    o->memory_tier = tier != NULL;
+    if (!tier)
+        return;
+    struct link_reader e = link_reader_child(r, tier, "order memory_tier");
+    o->buddy = link_bool_or(&e, "buddy", false);
+    link_reader_join(r, &e);
 }
 
 static void decode_phase(struct link_reader *r, struct link_order *o)
@@ -246,6 +263,7 @@ static void decode_map_node(struct link_reader *r, const json_t *obj, struct lin
     struct link_reader e = link_reader_child(r, obj, "order map");
     m->node = link_text(&e, "node", LINK_NODE_NAME_MAX);
     m->addr = link_text(&e, "addr", 255);
+    m->domain = link_text_or_empty(&e, "domain", DOMAIN_MAX);
     m->port = link_int(&e, "port", 1, 65535);
     m->master_port = link_int_or(&e, "master_port", 0, 65535, 0);
     decode_map_ranks(&e, m, o->world, seen);
@@ -284,6 +302,7 @@ int link_order_decode(const json_t *obj, struct link_order *out, struct err *err
     memset(out, 0, sizeof *out);
     struct link_reader r = link_reader_new(obj, "order", err);
     decode_numbers(&r, out);
+    decode_memory_tier(&r, out);
     decode_phase(&r, out);
     decode_texts(&r, out);
     decode_argv(&r, out);
@@ -307,6 +326,7 @@ void link_map_free(struct link_map_node *map, size_t n_map)
     for (size_t i = 0; map && i < n_map; i++) {
         free(map[i].node);
         free(map[i].addr);
+        free(map[i].domain);
         free(map[i].ranks);
     }
     free(map);

@@ -14,7 +14,7 @@ BEGIN {
   may["daemon"] = "daemon daemon/core planner schema common"
   may["sim"] = "sim daemon/core planner schema common"
   may["agent"] = "agent schema common"
-  may["agent/shim"] = "agent/shim schema common"
+  may["agent/shim"] = "agent/shim checkpoint schema common"
   may["launcher"] = "launcher checkpoint sim daemon/core planner schema common"
   may["kernels"] = "kernels common"
   may["kernels/cpu"] = "kernels kernels/cpu common"

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/shim/transfer.h"
 #include "common/clock.h"
 #include "common/jsonx.h"
 #include "common/log.h"
@@ -197,30 +198,65 @@ static void guest_refuse(struct guest *g, const char *why)
     bufferevent_free(guest_leave(g));
 }
 
-/* The link of the child that this join line proves to come from, or NULL with a sentence. */
-static struct link *check_join(struct overlay *o, const char *line, struct err *err)
+static int check_proof(const struct overlay *o, const char *text, const json_t *msg, struct err *err)
 {
-    json_t *msg = json_loads(line, 0, NULL);
-    const char *proof = jsonx_str_or(msg, "proof", "");
+    if (proof_check(o->id.token, text, jsonx_str_or(msg, "proof", "")))
+        return 0;
+    return err_set(err, "its proof is wrong: it does not know the token of job %lld attempt %lld",
+                   (long long)o->id.job, (long long)o->id.attempt);
+}
+
+/* The link of the child that this join line proves to come from, or NULL with a sentence. */
+static struct link *check_join(struct overlay *o, const json_t *msg, struct err *err)
+{
     int64_t node = jsonx_int_or(msg, "node_rank", -1);
     char text[128];
     join_text(&o->id, node, text, sizeof text);
     struct link *l = NULL;
-    if (!msg || strcmp(jsonx_str_or(msg, "t", ""), "join") != 0)
+    if (strcmp(jsonx_str_or(msg, "t", ""), "join") != 0)
         err_set(err, "it did not start with a join line");
-    else if (!proof_check(o->id.token, text, proof))
-        err_set(err, "its proof is wrong: it does not know the token of job %lld attempt %lld",
-                (long long)o->id.job, (long long)o->id.attempt);
+    else if (check_proof(o, text, msg, err) != 0)
+        return NULL;
     else if (tree_parent(node) != o->id.node_rank || !(l = link_of(o, node)))
         err_set(err, "node %lld is no child of node %lld", (long long)node, (long long)o->id.node_rank);
     else if (l->state != LINK_WAITING)
         err_set(err, "node %lld had joined before", (long long)node);
-    else {
-        json_decref(msg);
+    else
         return l;
-    }
-    json_decref(msg);
     return NULL;
+}
+
+static void join(struct guest *g, const json_t *msg)
+{
+    struct err err = {""};
+    struct link *l = check_join(g->overlay, msg, &err);
+    if (!l) {
+        guest_refuse(g, err.text);
+        return;
+    }
+    link_joined(l, guest_leave(g));
+    link_readable(l->bev, l); /* frames may have come with the line */
+}
+
+/* Its connection goes to the memory tier: nothing may have come behind the line, for then it does not wait for an answer. */
+static void join_memory(struct guest *g, const json_t *msg)
+{
+    struct overlay *o = g->overlay;
+    struct err err = {""};
+    char text[TRANSFER_PROOF_TEXT];
+    transfer_proof_text(o->id.job, o->id.attempt, jsonx_int_or(msg, "node_rank", -1), text);
+    int rc = check_proof(o, text, msg, &err);
+    if (rc == 0 && evbuffer_get_length(bufferevent_get_input(g->bev)) > 0)
+        rc = err_set(&err, "it did not wait for an answer");
+    if (rc != 0 || !o->events->memory) {
+        guest_refuse(g, rc != 0 ? err.text : "this attempt has no memory tier");
+        return;
+    }
+    struct bufferevent *bev = guest_leave(g);
+    int fd = bufferevent_getfd(bev);
+    (void)bufferevent_setfd(bev, -1); /* so that freeing it leaves the socket open */
+    bufferevent_free(bev);
+    o->events->memory(o->ctx, fd, msg);
 }
 
 static void guest_readable(struct bufferevent *bev, void *arg)
@@ -234,15 +270,13 @@ static void guest_readable(struct bufferevent *bev, void *arg)
         return;
     }
     char *line = evbuffer_readln(in, NULL, EVBUFFER_EOL_LF);
-    struct err err = {""};
-    struct link *l = line ? check_join(g->overlay, line, &err) : NULL;
+    json_t *msg = line ? json_loads(line, 0, NULL) : NULL;
+    if (strcmp(jsonx_str_or(msg, "t", ""), "memory") == 0)
+        join_memory(g, msg);
+    else
+        join(g, msg);
+    json_decref(msg);
     free(line);
-    if (!l) {
-        guest_refuse(g, err.text);
-        return;
-    }
-    link_joined(l, guest_leave(g));
-    link_readable(l->bev, l); /* frames may have come with the line */
 }
 
 static void guest_event(struct bufferevent *bev, short what, void *arg)

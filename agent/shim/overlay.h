@@ -7,6 +7,7 @@
 #define BELAY_AGENT_SHIM_OVERLAY_H
 
 #include <event2/event.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,6 +26,9 @@ struct overlay_events {
     int (*frame)(void *ctx, int64_t hop, const struct frame *f, struct err *err);
     /* The link to `hop` is gone for good. Called once a link. */
     void (*lost)(void *ctx, int64_t hop, const char *why);
+    /* Another shim of the attempt comes for the memory tier: fd is to be taken over, its first line (which proved it) is borrowed. May be NULL: then
+     * such are turned away. */
+    void (*memory)(void *ctx, int fd, const json_t *line);
 };
 
 /* Listens on a port that the system chooses, on 127.0.0.1 only when `loopback`. NULL with a sentence. */

@@ -166,6 +166,7 @@ static int make_scratch(struct prepared *p, const struct link_order *order, stru
     if (give_to_user(p, p->scratch, err) != 0)
         return -1;
     p->notify_socket = str_printf("%s/notify", p->scratch);
+    p->memory_socket = order->memory_tier ? str_printf("%s/memory", p->scratch) : NULL;
     p->pmix_dir = str_printf("%s/pmix", p->scratch);
     p->job_file = str_printf("%s/job.yaml", p->scratch);
     if (mkdir(p->pmix_dir, 0700) != 0)
@@ -278,8 +279,8 @@ void prepared_clear(struct prepared *p)
         close(p->master_fd);
     identity_clear(&p->who);
     envlist_free(p->inherited);
-    char *strings[] = {p->scratch, p->job_file, p->notify_socket, p->pmix_dir,
-                       p->log_dir, p->cgroup,   p->program};
+    char *strings[] = {p->scratch,  p->job_file, p->notify_socket, p->memory_socket,
+                       p->pmix_dir, p->log_dir,  p->cgroup,        p->program};
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
         free(strings[i]);
     *p = (struct prepared){.master_fd = -1};

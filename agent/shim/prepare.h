@@ -14,6 +14,7 @@ struct prepared {
     char *scratch;       /* see common/scratch.h; mode 0700, the user's */
     char *job_file;      /* the spec, inside scratch */
     char *notify_socket; /* its path, inside scratch */
+    char *memory_socket; /* likewise; NULL when the job has no memory tier */
     char *pmix_dir;      /* inside scratch */
     char *log_dir;
     char *cgroup;        /* or NULL where cgroup v2 cannot be used */

@@ -8,6 +8,7 @@
 
 #include "agent/shim/rankmap.h"
 #include "common/mem.h"
+#include "common/memory.h"
 
 static const char *const OUTER_PREFIXES[] = {"BELAY_", "PMIX_", "OMPI_", "PMI_", "PRTE_", "JSM_"};
 static const char *const OUTER_NAMES[] = {"NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"};
@@ -146,6 +147,8 @@ static void set_belay(char ***env, const struct rank_env *in, size_t index)
     envlist_set(env, "BELAY_TOKEN", order->token);
     envlist_set(env, "BELAY_NOTIFY_SOCKET", in->notify_socket);
     envlist_set(env, "BELAY_JOB_FILE", in->job_file);
+    if (in->memory_socket)
+        envlist_set(env, MEMORY_SOCKET_ENV, in->memory_socket);
 }
 
 static void set_device(char ***env, const struct rank_env *in, size_t index)

@@ -80,8 +80,18 @@ static void on_aborted(void *ctx, int64_t rank, int code, const char *message)
     ranks_abort(s->ranks, rank, code);
 }
 
+/* Another shim of the attempt comes for the memory tier. */
+static void on_memory(void *ctx, int fd, const json_t *line)
+{
+    struct shim *s = ctx;
+    if (s->tier)
+        tier_visitor(s->tier, fd, line);
+    else
+        close(fd);
+}
+
 static const struct wireup_events WIREUP_EVENTS = {
-    .connected = on_connected, .finalized = on_finalized, .aborted = on_aborted};
+    .connected = on_connected, .finalized = on_finalized, .aborted = on_aborted, .memory = on_memory};
 
 /* ---- progress and checkpoint requests ---- */
 
@@ -276,6 +286,15 @@ static void make_events(struct shim *s)
     }
 }
 
+static int open_tier(struct shim *s, struct err *err)
+{
+    s->tier = tier_open(s->base, &s->order, s->prepared.who.uid, s->prepared.memory_socket, s->dir, err);
+    if (!s->tier)
+        return -1;
+    tier_take_over(s->tier, s->dir);
+    return 0;
+}
+
 /* Everything that may refuse the job, before anything runs. */
 static int get_ready(struct shim *s, const char *scratch, struct err *err)
 {
@@ -290,6 +309,8 @@ static int get_ready(struct shim *s, const char *scratch, struct err *err)
     if (!s->notify)
         return -1;
     if (node && *node && wireup_start_server(s->wireup, &s->order, s->prepared.pmix_dir, node, err) != 0)
+        return -1;
+    if (s->order.memory_tier && open_tier(s, err) != 0)
         return -1;
     state_report(s->state)->port = wireup_port(s->wireup);
     state_report(s->state)->master_port = s->prepared.master_port;
@@ -375,6 +396,7 @@ static void tear_down(struct shim *s)
     ranks_free(s->ranks);
     notify_free(s->notify);
     wireup_close(s->wireup);
+    tier_free(s->tier);
     prepared_clear(&s->prepared);
     for (size_t i = 0; i < 3; i++)
         if (s->signals[i])

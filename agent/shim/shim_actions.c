@@ -44,6 +44,7 @@ static void give_back(struct shim *s)
     ranks_drain_logs(s->ranks);
     notify_free(s->notify);
     s->notify = NULL;
+    tier_end_ranks(s->tier);
     wireup_end(s->wireup);
     prepared_clear(&s->prepared);
 }
@@ -51,6 +52,8 @@ static void give_back(struct shim *s)
 static void do_refuse(struct shim *s)
 {
     give_back(s);
+    tier_free(s->tier); /* the shim that it was taken over from has it still */
+    s->tier = NULL;
     report_phase(s);
     log_error("refused: %s", state_report(s->state)->reason);
 }
@@ -62,7 +65,8 @@ static char ***make_environments(struct shim *s, struct err *err)
                           .who = &s->prepared.who,
                           .scratch = s->prepared.scratch,
                           .job_file = s->prepared.job_file,
-                          .notify_socket = s->prepared.notify_socket};
+                          .notify_socket = s->prepared.notify_socket,
+                          .memory_socket = s->prepared.memory_socket};
     char ***envs = mem_zero(s->order.n_ranks + 1, sizeof *envs);
     for (size_t i = 0; i < s->order.n_ranks; i++) {
         envs[i] = rank_env_build(&in, i, s->prepared.inherited);
@@ -83,6 +87,8 @@ static char ***before_launch(struct shim *s, struct err *err)
     if (wireup_start_server(s->wireup, &s->order, s->prepared.pmix_dir, node, err) != 0 ||
         wireup_go(s->wireup, &s->order, s->prepared.who.uid, s->prepared.who.gid, err) != 0)
         return NULL;
+    if (s->tier)
+        tier_go(s->tier, &s->order);
     return make_environments(s, err);
 }
 

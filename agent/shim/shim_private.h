@@ -12,6 +12,7 @@
 #include "agent/shim/ranks.h"
 #include "agent/shim/shim_table.h"
 #include "agent/shim/state.h"
+#include "agent/shim/tier.h"
 #include "agent/shim/wireup.h"
 #include "schema/link.h"
 
@@ -30,6 +31,7 @@ struct shim {
     struct agent_link *agent;
     struct wireup *wireup;
     struct notify *notify;
+    struct tier *tier; /* NULL when the job has no memory tier */
     struct ranks *ranks;
     enum shim_state at;
     struct event *grace, *sweep, *signals[3];

@@ -222,7 +222,13 @@ static void on_lost(void *ctx, int64_t hop, const char *why)
     fail_asked(w, hop);
 }
 
-static const struct overlay_events OVERLAY_EVENTS = {.frame = on_frame, .lost = on_lost};
+static void on_memory(void *ctx, int fd, const json_t *line)
+{
+    struct wireup *w = ctx;
+    w->events->memory(w->ctx, fd, line);
+}
+
+static const struct overlay_events OVERLAY_EVENTS = {.frame = on_frame, .lost = on_lost, .memory = on_memory};
 
 /* ---- PMIx's word on ranks ---- */
 

@@ -3,6 +3,7 @@
 #define BELAY_AGENT_SHIM_WIREUP_H
 
 #include <event2/event.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -16,6 +17,7 @@ struct wireup_events {
     void (*connected)(void *ctx, int64_t rank);
     void (*finalized)(void *ctx, int64_t rank);
     void (*aborted)(void *ctx, int64_t rank, int code, const char *message);
+    void (*memory)(void *ctx, int fd, const json_t *line); /* as of overlay_events */
 };
 
 /* Listens for the shims below this one. NULL with a sentence. events must outlive the result; order only this call, but for

@@ -52,11 +52,20 @@ static void fill_ranks(struct link_order *o, const struct attempt *a, size_t sea
     }
 }
 
+/* Racks of different pods may have the same name. */
+static char *domain_of(const struct link_inventory *at)
+{
+    if (!at->rack[0])
+        return str_dup("");
+    return at->pod[0] ? str_printf("%s/%s", at->pod, at->rack) : str_dup(at->rack);
+}
+
 static void fill_map_node(struct link_map_node *m, const struct attempt *a, size_t seat)
 {
     const struct seat *s = &a->seats[seat];
     m->node = str_dup(s->node->r.name);
     m->addr = str_dup(s->node->r.inventory.address);
+    m->domain = domain_of(&s->node->r.inventory);
     m->port = a->r.nodes[seat].report.port;
     m->master_port = a->r.nodes[seat].report.master_port;
     m->n_ranks = s->n_ranks;
@@ -104,6 +113,8 @@ static void fill_order(struct link_order *o, struct attempt *a, size_t seat)
     o->nodes = (int64_t)a->r.n_nodes;
     o->grace_ms = spec->limits.grace_ms;
     o->checkpoint = a->r.checkpoint_request;
+    o->memory_tier = spec->checkpoint.memory_every > 0;
+    o->buddy = spec->checkpoint.buddy;
     o->kill = o->phase == ORDER_STOP && attempt_kills(a);
     fill_texts(o, a, a->seats[seat].node);
     fill_argv(o, spec);
