@@ -429,7 +429,7 @@ install: all
 	install -m 755 $(BINARIES) $(DESTDIR)$(PREFIX)/bin/
 	$(if $(CUDA_LIB),[ ! -e $(CUDA_LIB) ] || install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/belay $(CUDA_LIB))
 	install -m 644 README.md LICENSE docs/*.md $(DESTDIR)$(PREFIX)/share/doc/belay/
-	install -m 644 $(wildcard examples/*.yaml) $(DESTDIR)$(PREFIX)/share/doc/belay/examples/
+	install -m 644 $(wildcard examples/*.yaml examples/*.py) $(DESTDIR)$(PREFIX)/share/doc/belay/examples/
 	install -m 755 examples/gather-text.sh $(DESTDIR)$(PREFIX)/share/doc/belay/examples/
 	install -m 644 $(MAN1) $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(MAN8) $(DESTDIR)$(PREFIX)/share/man/man8/

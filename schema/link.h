@@ -41,6 +41,9 @@ struct link_order {
     size_t argc;
     char **env_keys, **env_values;
     size_t n_env;
+    char **
+        resume; /* paths of checkpoints that a program announced, newest first: BELAY_RESUME_FROM is the first that is there */
+    size_t n_resume;
     int64_t cpus, memory, world, node_rank, nodes, grace_ms, checkpoint;
     bool kill;
     bool memory_tier, buddy; /* copies in memory; and on another node, too */

@@ -16,6 +16,7 @@
 #define ARGS_MAX         4096
 #define ARG_MAX_LEN      (128u << 10) /* the kernel's MAX_ARG_STRLEN */
 #define ENV_MAX          4096
+#define RESUME_MAX       64
 #define ENV_KEY_MAX      1024
 #define GRACE_MAX        (INT64_C(366) * 24 * 3600 * 1000)
 #define DOMAIN_MAX       127 /* two names of the inventory and what is between them */
@@ -66,6 +67,14 @@ static json_t *encode_argv(const struct link_order *o)
     return argv;
 }
 
+static json_t *encode_resume(const struct link_order *o)
+{
+    json_t *paths = json_array();
+    for (size_t i = 0; i < o->n_resume; i++)
+        (void)json_array_append_new(paths, link_json_text(o->resume[i]));
+    return paths;
+}
+
 static json_t *encode_env(const struct link_order *o)
 {
     json_t *env = json_object();
@@ -114,6 +123,8 @@ json_t *link_order_encode(const struct link_order *order, const char *type_or_nu
     jsonx_set(obj, "argv", encode_argv(order));
     jsonx_set(obj, "env", encode_env(order));
     jsonx_set(obj, "ranks", encode_ranks(order));
+    if (order->n_resume > 0)
+        jsonx_set(obj, "resume", encode_resume(order));
     if (order->n_map > 0)
         jsonx_set(obj, "map", link_map_encode(order->map, order->n_map));
     return obj;
@@ -215,6 +226,19 @@ static void decode_env(struct link_reader *r, struct link_order *o)
     }
 }
 
+static void decode_resume(struct link_reader *r, struct link_order *o)
+{
+    const json_t *array = link_array_or(r, "resume", RESUME_MAX);
+    size_t n = json_array_size(array);
+    o->resume = mem_zero(n + 1, sizeof *o->resume);
+    for (size_t i = 0; i < n && !r->failed; i++) {
+        const char *path = link_element_text(r, "resume", json_array_get(array, i), ARG_MAX_LEN - 1);
+        if (path && path[0] != '/')
+            link_fail(r, "\"resume\" holds a path that is not absolute");
+        o->resume[o->n_resume++] = str_dup(path);
+    }
+}
+
 static void check_unique_ranks(struct link_reader *r, const struct link_order *o, size_t i)
 {
     for (size_t k = 0; k < i && !r->failed; k++)
@@ -307,6 +331,7 @@ int link_order_decode(const json_t *obj, struct link_order *out, struct err *err
     decode_texts(&r, out);
     decode_argv(&r, out);
     decode_env(&r, out);
+    decode_resume(&r, out);
     decode_ranks(&r, out);
     decode_map(&r, out);
     if (r.failed)
@@ -341,6 +366,7 @@ void link_order_clear(struct link_order *order)
     free_strings(order->argv, order->argc);
     free_strings(order->env_keys, order->n_env);
     free_strings(order->env_values, order->n_env);
+    free_strings(order->resume, order->n_resume);
     free(order->ranks);
     if (!order->map_borrowed)
         link_map_free(order->map, order->n_map);

@@ -149,6 +149,8 @@ static void set_belay(char ***env, const struct rank_env *in, size_t index)
     envlist_set(env, "BELAY_JOB_FILE", in->job_file);
     if (in->memory_socket)
         envlist_set(env, MEMORY_SOCKET_ENV, in->memory_socket);
+    if (in->resume_from)
+        envlist_set(env, "BELAY_RESUME_FROM", in->resume_from);
 }
 
 static void set_device(char ***env, const struct rank_env *in, size_t index)

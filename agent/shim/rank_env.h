@@ -14,6 +14,7 @@ struct rank_env {
     const struct identity *who;
     const char *scratch, *job_file, *notify_socket;
     const char *memory_socket; /* or NULL */
+    const char *resume_from;   /* or NULL */
 };
 
 /* environ-like lists: malloc'ed, NULL-terminated, of malloc'ed "KEY=value" (as PMIx_server_setup_fork wants them). */

@@ -1,8 +1,10 @@
 /* shim_actions: what the rules of shim_table do. Each leaves the report's phase right for the state it was entered with;
  * launching and sweeping fire the events that follow from how they went. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/shim/rank_env.h"
@@ -58,6 +60,20 @@ static void do_refuse(struct shim *s)
     log_error("refused: %s", state_report(s->state)->reason);
 }
 
+/* The newest checkpoint of the program that is still there, or NULL. */
+static const char *resume_from(const struct link_order *order)
+{
+    for (size_t i = 0; i < order->n_resume; i++) {
+        if (access(order->resume[i], F_OK) == 0) {
+            log_info("the ranks find BELAY_RESUME_FROM=%s", order->resume[i]);
+            return order->resume[i];
+        }
+        log_warn("the checkpoint %s is not there (%s): the one announced before it is taken",
+                 order->resume[i], strerror(errno));
+    }
+    return NULL;
+}
+
 /* The environments of all ranks, or NULL with a sentence. */
 static char ***make_environments(struct shim *s, struct err *err)
 {
@@ -66,7 +82,8 @@ static char ***make_environments(struct shim *s, struct err *err)
                           .scratch = s->prepared.scratch,
                           .job_file = s->prepared.job_file,
                           .notify_socket = s->prepared.notify_socket,
-                          .memory_socket = s->prepared.memory_socket};
+                          .memory_socket = s->prepared.memory_socket,
+                          .resume_from = resume_from(&s->order)};
     char ***envs = mem_zero(s->order.n_ranks + 1, sizeof *envs);
     for (size_t i = 0; i < s->order.n_ranks; i++) {
         envs[i] = rank_env_build(&in, i, s->prepared.inherited);

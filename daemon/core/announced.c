@@ -10,8 +10,6 @@
 #include "daemon/core/core_private.h"
 #include "daemon/core/directory.h"
 
-enum { RESUMABLE_MAX = 8 }; /* paths kept a job: one that is gone is passed over for the one before */
-
 static void note(struct core *core, const struct attempt *a, const char *kind, const char *text)
 {
     struct event_of of = {.kind = kind, .job = a->r.job, .attempt = a->r.number, .rank = -1};
@@ -88,7 +86,7 @@ static void remember_path(struct job *job, const struct checkpoint_record *c)
     if (!c->path)
         return;
     if (!job->resumable)
-        job->resumable = mem_zero(RESUMABLE_MAX + 1, sizeof(*job->resumable));
+        job->resumable = mem_zero(ANNOUNCED_PATHS_MAX + 1, sizeof(*job->resumable));
     for (size_t i = job->n_resumable; i > 0; i--)
         if (strcmp(job->resumable[i - 1].path, c->path) == 0)
             forget_path(job, i - 1);
@@ -98,15 +96,17 @@ static void remember_path(struct job *job, const struct checkpoint_record *c)
     memmove(&job->resumable[at + 1], &job->resumable[at], (job->n_resumable++ - at) * sizeof(*c));
     job->resumable[at] = *c;
     job->resumable[at].path = str_dup(c->path);
-    if (job->n_resumable > RESUMABLE_MAX)
+    if (job->n_resumable > ANNOUNCED_PATHS_MAX)
         forget_path(job, 0);
 }
 
-size_t announced_resumable(const struct job *job, const struct checkpoint_record **list, size_t max)
+size_t announced_paths(const struct attempt *a, const char *paths[ANNOUNCED_PATHS_MAX])
 {
+    const struct job *job = a->job;
     size_t n = 0;
-    for (size_t i = job->n_resumable; i > 0 && n < max; i--)
-        list[n++] = &job->resumable[i - 1];
+    for (size_t i = job->n_resumable; i > 0; i--)
+        if (job->resumable[i - 1].attempt < a->r.number)
+            paths[n++] = job->resumable[i - 1].path;
     return n;
 }
 

@@ -277,8 +277,9 @@ int64_t saving_patience(const struct job *job, int64_t least_ms);
 
 /* ---- announced.c: what ranks say of checkpoints ---- */
 void announced_take(struct core *core, struct attempt *attempt, const struct link_progress *progress);
-/* Checkpoints that the next attempt may go on from by a path, newest first; at most `max`. */
-size_t announced_resumable(const struct job *job, const struct checkpoint_record **list, size_t max);
+/* Paths of checkpoints that attempts before `attempt` announced, newest first (borrowed); at most ANNOUNCED_PATHS_MAX. */
+enum { ANNOUNCED_PATHS_MAX = 8 };
+size_t announced_paths(const struct attempt *attempt, const char *paths[ANNOUNCED_PATHS_MAX]);
 void announced_free(struct job *job);
 
 /* ---- drain.c ---- */

@@ -41,6 +41,15 @@ static void fill_env(struct link_order *o, const struct job_spec *spec)
     }
 }
 
+static void fill_resume(struct link_order *o, const struct attempt *a)
+{
+    const char *paths[ANNOUNCED_PATHS_MAX];
+    o->n_resume = announced_paths(a, paths);
+    o->resume = mem_zero(o->n_resume + 1, sizeof(char *));
+    for (size_t i = 0; i < o->n_resume; i++)
+        o->resume[i] = str_dup(paths[i]);
+}
+
 static void fill_ranks(struct link_order *o, const struct attempt *a, size_t seat)
 {
     const struct seat *s = &a->seats[seat];
@@ -119,6 +128,7 @@ static void fill_order(struct link_order *o, struct attempt *a, size_t seat)
     fill_texts(o, a, a->seats[seat].node);
     fill_argv(o, spec);
     fill_env(o, spec);
+    fill_resume(o, a);
     fill_ranks(o, a, seat);
     if (o->phase == ORDER_GO)
         lend_map(o, a);

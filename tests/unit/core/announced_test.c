@@ -121,6 +121,62 @@ static void test_checkpoint_on_is_kept(void **state)
     world_free(w);
 }
 
+static void check_paths(struct world *w, int64_t id, const char *want)
+{
+    struct link_order *orders;
+    char all[256] = "";
+    size_t n = core_node_orders(w->core, world_attempt(w, id)->nodes[0].node, &orders), at = 0;
+    assert_int_equal(n, 1);
+    for (size_t i = 0; i < orders[0].n_resume; i++)
+        at += (size_t)snprintf(all + at, sizeof(all) - at, "%s ", orders[0].resume[i]);
+    assert_string_equal(all, want);
+    link_order_clear(&orders[0]);
+    free(orders);
+}
+
+static void save_at(struct world *w, int64_t id, int64_t step, const char *path)
+{
+    char *lines = str_printf("CHECKPOINT_DURABLE=%lld\nPATH=%s", (long long)step, path);
+    world_pass(w, 100);
+    world_tell(w, id, 0, lines);
+    free(lines);
+}
+
+/* The newest by when it was announced: a program may have gone back. What it announces itself is not what it goes on from. */
+static void test_paths_to_resume_from(void **state)
+{
+    (void)state;
+    for (int restart = 0; restart <= 1; restart++) {
+        struct world *w = world_new(1, 2);
+        int64_t id = world_run(w, 2, "restart: {max: 9, window: 1h, backoff: 1s}\n");
+        check_paths(w, id, "");
+        save_at(w, id, 30, "c");
+        save_at(w, id, 10, "a");
+        save_at(w, id, 20, "b");
+        save_at(w, id, 40, "a"); /* overwritten */
+        check_paths(w, id, "");
+        world_exit(w, id, 0, 1, 0, false);
+        world_pass(w, 5000);
+        if (restart)
+            world_restart(w);
+        world_pump(w);
+        check_paths(w, id, "/home/ann/a /home/ann/b /home/ann/c ");
+        save_at(w, id, 50, "d");
+        check_paths(w, id, "/home/ann/a /home/ann/b /home/ann/c ");
+        for (int64_t step = 60; step < 70; step++) {
+            char name[8];
+            (void)snprintf(name, sizeof(name), "s%lld", (long long)step);
+            save_at(w, id, step, name);
+        }
+        world_exit(w, id, 0, 1, 0, false);
+        world_pass(w, 5000);
+        check_paths(w, id,
+                    "/home/ann/s69 /home/ann/s68 /home/ann/s67 /home/ann/s66 /home/ann/s65 /home/ann/s64 "
+                    "/home/ann/s63 /home/ann/s62 ");
+        world_free(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +185,7 @@ int main(void)
         cmocka_unit_test(test_uploads),
         cmocka_unit_test(test_failures_are_told_once_a_reason),
         cmocka_unit_test(test_checkpoint_on_is_kept),
+        cmocka_unit_test(test_paths_to_resume_from),
     };
     return cmocka_run_group_tests_name("core announced", tests, NULL, NULL);
 }

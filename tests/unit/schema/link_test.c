@@ -21,6 +21,7 @@ static const char order_text[] =
     "'env':{'KEY':'value','EMPTY':''},'device':'cpu','cpus':1,'memory':1073741824,'world':4,'node_rank':0,'"
     "nodes':2,"
     "'ranks':[{'rank':0,'slot':0},{'rank':1,'slot':1}],'grace_ms':30000,'checkpoint':3,"
+    "'resume':['/data/b.pt','/data/a.pt'],"
     "'map':[{'node':'node0','addr':'127.0.0.1','port':41234,'master_port':20123,'ranks':[0,1]},"
     "{'node':'node1','addr':'127.0.0.1','port':41235,'master_port':0,'ranks':[2,3]}],'kill':true,'reason':'"
     "because'}";
@@ -186,6 +187,9 @@ static const struct {
     {ORDER, "grace_ms", "-1", "\"grace_ms\" is -1"},
     {ORDER, "kill", "1", "\"kill\" is not true or false"},
     {ORDER, "checkpoint", "true", "\"checkpoint\" is not a whole number"},
+    {ORDER, "resume", "'x'", "\"resume\" is not an array"},
+    {ORDER, "resume", "[1]", "\"resume\" is not a string"},
+    {ORDER, "resume", "['a.pt']", "a path that is not absolute"},
     {ORDER, "argv", "[]", "0 elements"},
     {ORDER, "argv", "'sh'", "not an array"},
     {ORDER, "argv", "['sh',1]", "\"argv\" is not a string"},
@@ -394,7 +398,7 @@ static void optional_keys_may_be_absent(void **state)
     struct err err;
     json_t *obj = parse(order_text);
     change(obj, "phase", parse("'prepare'"));
-    static const char *const optional[] = {"map", "kill", "reason", "checkpoint", "env"};
+    static const char *const optional[] = {"map", "kill", "reason", "checkpoint", "env", "resume"};
     for (size_t i = 0; i < COUNT(optional); i++)
         change(obj, optional[i], NULL);
     assert_int_equal(decode(ORDER, obj, &any, &err), 0);
@@ -402,6 +406,7 @@ static void optional_keys_may_be_absent(void **state)
     assert_false(any.order.kill);
     assert_int_equal(any.order.n_map, 0);
     assert_int_equal(any.order.n_env, 0);
+    assert_int_equal(any.order.n_resume, 0);
     assert_null(any.order.argv[any.order.argc]);
     clear(ORDER, &any);
     json_decref(obj);

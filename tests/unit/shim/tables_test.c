@@ -64,7 +64,8 @@ static char **build(const struct link_order *o, struct identity *who, size_t ind
                           .who = who,
                           .scratch = "/dev/shm/s",
                           .job_file = "/dev/shm/s/job.yaml",
-                          .notify_socket = "/dev/shm/s/notify"};
+                          .notify_socket = "/dev/shm/s/notify",
+                          .resume_from = index == 1 ? "/data/a.pt" : NULL};
     char **env = rank_env_build(&in, index, inherited);
     envlist_free(inherited);
     return env;
@@ -105,6 +106,7 @@ static void test_env_of_a_cpu_rank(void **state)
                                          {"BELAY_TOKEN", "tok"},
                                          {"BELAY_NOTIFY_SOCKET", "/dev/shm/s/notify"},
                                          {"BELAY_JOB_FILE", "/dev/shm/s/job.yaml"},
+                                         {"BELAY_RESUME_FROM", "/data/a.pt"},
                                          {"OMP_NUM_THREADS", "3"},
                                          {"CUDA_VISIBLE_DEVICES", NULL},
                                          {"JSM_JSRUN_PORT", "1"},
