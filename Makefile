@@ -280,6 +280,7 @@ TOOL_SRC := $(wildcard tests/programs/*.c)
 TOOLS := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(TOOL_SRC)) $(BUILD)/tests/programs/comm_check_double
 # tests/programs/encode.c is of the runtime.
 $(BUILD)/tests/programs/encode: $(call archives,runtime)
+$(BUILD)/tests/programs/memory_rank: $(call archives,checkpoint)
 $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o $(call archives,schema)
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS_RUNTIME) $(LIBS_SHIM) $(LIBS_DAEMON) $(SYSLIBS_schema) -o $@

@@ -169,10 +169,10 @@ static void on_welcome(void *ctx)
     attempts_report_all(a->attempts);
 }
 
-static void on_desired(void *ctx, struct link_order *orders, size_t n)
+static void on_desired(void *ctx, struct link_order *orders, size_t n, const int64_t *keep, size_t n_keep)
 {
     struct agent *a = ctx;
-    attempts_desired(a->attempts, orders, n);
+    attempts_desired(a->attempts, orders, n, keep, n_keep);
 }
 
 static void on_ack(void *ctx, int64_t job, int64_t attempt, int64_t rev)

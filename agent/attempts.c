@@ -27,6 +27,8 @@ struct attempts {
     struct attempts_config config;
     struct attempt_env env;
     struct entry *first;
+    int64_t *keep; /* (n_keep) jobs whose ended attempts hold memory for the next */
+    size_t n_keep;
     bool told;               /* a desired set has come */
     const char *kill_reason; /* attempts_kill_all was called */
     bool idle_said;
@@ -63,6 +65,43 @@ static void tell(struct attempts *t, struct entry *e)
         e->told_ms = clock_boot_ms();
 }
 
+/* ---- what is kept for the next attempt of a job ---- */
+
+static bool is_kept(const struct attempts *t, int64_t job)
+{
+    size_t i = 0;
+    while (i < t->n_keep && t->keep[i] != job)
+        i++;
+    return i < t->n_keep;
+}
+
+/* Its shim has taken over what those before it hold: it does so before it is ready, and ranks run after that. */
+static bool has_taken_over(const struct link_report *r)
+{
+    bool ran = false;
+    for (size_t i = 0; i < r->n_ranks; i++)
+        ran = ran || r->ranks[i].started_ms > 0;
+    return r->phase == REPORT_READY || r->phase == REPORT_RUNNING || r->phase == REPORT_STOPPING || ran;
+}
+
+static bool is_superseded(const struct attempts *t, struct folder_id id)
+{
+    for (const struct entry *e = t->first; e; e = e->next) {
+        struct folder_id other = attempt_id(e->attempt);
+        if (other.job == id.job && other.attempt > id.attempt && has_taken_over(attempt_report(e->attempt)))
+            return true;
+    }
+    return false;
+}
+
+/* Everything of it is over but for its shim, which holds memory for the next attempt. */
+static bool holds_memory(const struct attempts *t, const struct attempt *a)
+{
+    struct folder_id id = attempt_id(a);
+    return attempt_report(a)->phase == REPORT_GONE && attempt_shim_pid(a) > 0 && is_kept(t, id.job) &&
+           !is_superseded(t, id);
+}
+
 /* ---- looking after all entries, from the loop only: here attempts are freed ---- */
 
 static void tend_entry(struct attempts *t, struct entry *e)
@@ -74,7 +113,7 @@ static void tend_entry(struct attempts *t, struct entry *e)
             attempt_forget(a, !acked(e) || e->wanted);
     } else if (t->told && !e->wanted) {
         attempt_unwanted(a, "the controller does not want it on this node");
-        if (attempt_final(a) && acked(e))
+        if (attempt_final(a) && acked(e) && !holds_memory(t, a))
             attempt_forget(a, false);
     }
 }
@@ -221,6 +260,7 @@ void attempts_free(struct attempts *t)
     }
     event_free(t->tend);
     event_free(t->resend);
+    free(t->keep);
     free(t);
 }
 
@@ -253,11 +293,20 @@ static void want(struct attempts *t, struct link_order *order)
     attempt_order(e->attempt, order);
 }
 
-void attempts_desired(struct attempts *t, struct link_order *orders, size_t n)
+static void take_keep(struct attempts *t, const int64_t *keep, size_t n_keep)
+{
+    t->keep = mem_grow(t->keep, n_keep + 1, sizeof *t->keep);
+    memcpy(t->keep, keep, n_keep * sizeof *t->keep);
+    t->n_keep = n_keep;
+}
+
+void attempts_desired(struct attempts *t, struct link_order *orders, size_t n, const int64_t *keep,
+                      size_t n_keep)
 {
     if (t->kill_reason)
         return; /* on the way out: nothing is begun any more */
     t->told = true;
+    take_keep(t, keep, n_keep);
     for (struct entry *e = t->first; e; e = e->next)
         e->wanted = false;
     for (size_t i = 0; i < n; i++)

@@ -28,8 +28,10 @@ struct attempts_config {
 struct attempts *attempts_new(const struct attempts_config *config, struct err *err);
 void attempts_free(struct attempts *t); /* processes go on */
 
-/* The full set that should run here. Takes the insides of the orders. */
-void attempts_desired(struct attempts *t, struct link_order *orders, size_t n);
+/* The full set that should run here. Takes the insides of the orders. keep: the jobs whose ended attempts here keep their shims although everything about
+ * them is acknowledged, for what they hold in memory, until a newer attempt of the job has taken it over. */
+void attempts_desired(struct attempts *t, struct link_order *orders, size_t n, const int64_t *keep,
+                      size_t n_keep);
 
 /* The controller has committed this revision. */
 void attempts_ack(struct attempts *t, int64_t job, int64_t attempt, int64_t rev);

@@ -210,23 +210,45 @@ static int on_refused(struct uplink *u, const json_t *msg, struct err *err)
     return err_set(err, "belayd refused this node: %.500s", jsonx_str_or(msg, "reason", "(no reason given)"));
 }
 
+/* The jobs whose ended attempts keep their memory; an older controller lists none. */
+static int take_keep(const json_t *msg, int64_t **jobs, size_t *n, struct err *err)
+{
+    const json_t *list = json_object_get(msg, "keep");
+    *n = json_array_size(list);
+    if ((list && !json_is_array(list)) || *n > ORDERS_MAX)
+        return err_set(err, "\"keep\" is not a list of at most %d jobs", ORDERS_MAX);
+    *jobs = mem_zero(*n + 1, sizeof **jobs);
+    for (size_t i = 0; i < *n; i++) {
+        (*jobs)[i] = json_integer_value(json_array_get(list, i));
+        if ((*jobs)[i] < 1)
+            return err_set(err, "\"keep\" holds something that is not the number of a job");
+    }
+    return 0;
+}
+
 static int on_desired(struct uplink *u, const json_t *msg, struct err *err)
 {
     json_t *array;
+    int64_t *keep = NULL;
+    size_t n_keep, decoded = 0;
     if (jsonx_array(msg, "attempts", &array, err) < 0)
         return -1;
-    size_t n = json_array_size(array), decoded = 0;
+    size_t n = json_array_size(array);
     if (n > ORDERS_MAX)
         return err_set(err, "%zu orders at once; at most %d are allowed", n, ORDERS_MAX);
     struct link_order *orders = mem_zero(n, sizeof *orders);
-    while (decoded < n && link_order_decode(json_array_get(array, decoded), &orders[decoded], err) == 0)
-        decoded++;
-    if (decoded == n)
-        u->config.desired(u->config.ctx, orders, n);
+    int rc = take_keep(msg, &keep, &n_keep, err);
+    while (rc == 0 && decoded < n) {
+        rc = link_order_decode(json_array_get(array, decoded), &orders[decoded], err);
+        decoded += rc == 0;
+    }
+    if (rc == 0)
+        u->config.desired(u->config.ctx, orders, n, keep, n_keep);
     for (size_t i = 0; i < decoded; i++)
         link_order_clear(&orders[i]);
     free(orders);
-    return decoded == n ? 0 : -1;
+    free(keep);
+    return rc;
 }
 
 static int on_ack(struct uplink *u, const json_t *msg, struct err *err)

@@ -22,7 +22,8 @@ struct uplink_config {
     /* "inventory" and "attempts" for hello; local is this end's address of the connection. A new object. */
     json_t *(*hello)(void *ctx, const char *local);
     void (*welcome)(void *ctx);
-    void (*desired)(void *ctx, struct link_order *orders, size_t n); /* may take the insides of the orders */
+    /* May take the insides of the orders; keep: as of attempts_desired. */
+    void (*desired)(void *ctx, struct link_order *orders, size_t n, const int64_t *keep, size_t n_keep);
     void (*ack)(void *ctx, int64_t job, int64_t attempt, int64_t rev);
     void (*read_log)(void *ctx, const json_t *request);
 };

@@ -91,19 +91,25 @@ void agent_peer_flush(struct agent_peer *peer)
 
 void agent_peer_send_desired(struct agent_peer *peer)
 {
+    const struct core *core = turn_core(peer->owner->turn);
     struct link_order *orders = NULL;
+    int64_t *keep = NULL;
     struct evbuffer *out = evbuffer_new();
-    size_t n = core_node_orders(turn_core(peer->owner->turn), peer->node, &orders);
+    struct desired_set set = {.n_orders = core_node_orders(core, peer->node, &orders),
+                              .n_keep = core_node_keep(core, peer->node, &keep)};
+    set.orders = orders;
+    set.keep = keep;
     if (!out)
         abort(); /* out of memory */
-    uint64_t hash = desired_write(peer->owner->desired, orders, n, out);
+    uint64_t hash = desired_write(peer->owner->desired, &set, out);
     if (hash != peer->desired_hash && bufferevent_write_buffer(peer->bev, out) != 0)
         abort(); /* out of memory */
     peer->desired_hash = hash;
     evbuffer_free(out);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < set.n_orders; i++)
         link_order_clear(&orders[i]);
     free(orders);
+    free(keep);
 }
 
 /* ---- login ---- */

@@ -111,16 +111,30 @@ static uint64_t write_order(struct desired *d, const struct link_order *order, u
     return hash;
 }
 
-uint64_t desired_write(struct desired *d, const struct link_order *orders, size_t n, struct evbuffer *out)
+static uint64_t write_keep(const int64_t *jobs, size_t n, uint64_t hash, struct evbuffer *out)
 {
-    static const char head[] = "{\"t\":\"desired\",\"attempts\":[", tail[] = "]}\n";
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        (void)json_array_append_new(list, json_integer(jobs[i]));
+    char *text = text_of(list);
+    append(out, text, strlen(text));
+    hash = hash_text(hash, text);
+    free(text);
+    return hash;
+}
+
+uint64_t desired_write(struct desired *d, const struct desired_set *set, struct evbuffer *out)
+{
+    static const char head[] = "{\"t\":\"desired\",\"attempts\":[", middle[] = "],\"keep\":", tail[] = "}\n";
     uint64_t hash = 1469598103934665603u;
     append(out, head, sizeof(head) - 1);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < set->n_orders; i++) {
         if (i > 0)
             append(out, ",", 1);
-        hash = write_order(d, &orders[i], hash, out);
+        hash = write_order(d, &set->orders[i], hash, out);
     }
+    append(out, middle, sizeof(middle) - 1);
+    hash = write_keep(set->keep, set->n_keep, hash, out);
     append(out, tail, sizeof(tail) - 1);
     return hash ? hash : 1;
 }

@@ -14,8 +14,15 @@ struct desired;
 struct desired *desired_new(void);
 void desired_free(struct desired *desired); /* takes NULL; what was written stays valid */
 
+/* What a node is to do: orders, and the jobs whose ended attempts there keep what they hold in memory. Borrowed. */
+struct desired_set {
+    const struct link_order *orders;
+    size_t n_orders;
+    const int64_t *keep;
+    size_t n_keep;
+};
+
 /* Appends the line, newline included, to out. Returns a hash of what it says, never 0. The map of an attempt never changes. */
-uint64_t desired_write(struct desired *desired, const struct link_order *orders, size_t n,
-                       struct evbuffer *out);
+uint64_t desired_write(struct desired *desired, const struct desired_set *set, struct evbuffer *out);
 
 #endif

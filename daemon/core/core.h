@@ -142,4 +142,9 @@ size_t core_checkpoints_kept(const struct core *core, int64_t job, struct checkp
  * call that changes the core: maps are borrowed). */
 size_t core_node_orders(const struct core *core, const char *name, struct link_order **orders);
 
+/* The jobs (a fresh array of their ids, growing) with copies in memory that hold slots of this node, for an attempt or for the next one: what their ended
+ * attempts hold in memory there is to stay until the next is ready. A job that is held, requeued or over has no slots; and nothing stays on a
+ * node that drains. */
+size_t core_node_keep(const struct core *core, const char *name, int64_t **jobs);
+
 #endif

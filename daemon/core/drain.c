@@ -124,6 +124,7 @@ int core_drain(struct core *core, struct core_time t, const char *name, const ch
     struct event_of of = {.kind = "drain_asked", .rank = -1, .node = name};
     event_note(core, of, "drain of %s asked for: %s", name, node->drain_reason);
     mark_node(core, node);
+    mark_orders(core, node); /* nothing is kept in memory there any more */
     node_event(core, node, NODE_DRAIN, "");
     examine_hosted(core, node);
     return 0;

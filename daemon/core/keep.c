@@ -81,6 +81,7 @@ void keep_end(struct core *core, struct job *job)
     struct attempt *a = job->kept;
     job->kept = NULL;
     attempt_release(core, a);
+    mark_all_orders(core, a); /* what it held in memory goes, too */
 }
 
 /* Only once every live attempt has its slots: what they hold is not to be kept by another. */

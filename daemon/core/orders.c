@@ -134,6 +134,48 @@ static void fill_order(struct link_order *o, struct attempt *a, size_t seat)
         lend_map(o, a);
 }
 
+/* ---- whose images stay in memory between two attempts ---- */
+
+/* The job whose slots here are held for its next attempt by one that has ended, or NULL. */
+static const struct job *keeps_slot(const struct node *node, size_t slot)
+{
+    const struct attempt *a = node->owners[slot];
+    return a && a->job->kept == a ? a->job : NULL;
+}
+
+static bool has_memory_tier(const struct job *job)
+{
+    return job->r.spec->checkpoint.memory_every > 0;
+}
+
+static int by_number(const void *x, const void *y)
+{
+    const int64_t *a = x, *b = y;
+    return (*a > *b) - (*a < *b);
+}
+
+size_t core_node_keep(const struct core *core, const char *name, int64_t **jobs)
+{
+    const struct node *node = node_find(core, name);
+    size_t n = 0, most = node ? node->n_hosted + node->n_owners : 0, different = 0;
+    *jobs = mem_zero(most + 1, sizeof(**jobs));
+    if (!node || node->r.drain_requested || node->leaving)
+        return 0;
+    for (size_t i = 0; i < node->n_hosted; i++)
+        if (has_memory_tier(node->hosted[i].attempt->job))
+            (*jobs)[n++] = node->hosted[i].attempt->r.job;
+    for (size_t i = 0; i < node->n_owners; i++)
+        if (keeps_slot(node, i) && has_memory_tier(keeps_slot(node, i)))
+            (*jobs)[n++] = keeps_slot(node, i)->r.id;
+    qsort(*jobs, n, sizeof(**jobs), by_number);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || (*jobs)[i] != (*jobs)[different - 1])
+            (*jobs)[different++] = (*jobs)[i];
+    return different;
+}
+
+/* ---- all orders of a node ---- */
+
 static int by_job(const void *x, const void *y)
 {
     const struct link_order *a = x, *b = y;

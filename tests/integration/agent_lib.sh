@@ -31,7 +31,7 @@ order() { # order JOB ATTEMPT PHASE [NAME] [MORE]
   printf '{"job":%d,"attempt":%d,"phase":"%s","token":"%s","name":"%s","user":"u","uid":%d,"gid":%d,"cwd":"/","spec":"","argv":%s,"env":{},"device":"cpu","cpus":1,"memory":1,"world":2,"node_rank":0,"nodes":1,"ranks":[{"rank":0,"slot":0},{"rank":1,"slot":1}],"grace_ms":100,"checkpoint":0,"kill":false,"reason":"","map":[{"node":"node0","addr":"127.0.0.1","port":1,"master_port":1,"ranks":[0,1]}]%s}' \
     "$1" "$2" "$3" "${TOKEN_NOW:-$TOKEN}" "${4:-plain}" "$(id -u)" "$(id -g)" "${ARGV:-[\"x\"]}" "${5:-}"
 }
-desired() { local IFS=,; say "{\"t\":\"desired\",\"attempts\":[$*]}"; }
+desired() { local IFS=,; say "{\"t\":\"desired\",\"attempts\":[$*],\"keep\":[${KEEP_JOBS:-}]}"; } # KEEP_JOBS: those whose ended attempts hold memory
 ack() { say "{\"t\":\"ack\",\"job\":$1,\"attempt\":$2,\"rev\":$3}"; }
 last_rev() { grep -o "\"job\":$1,\"attempt\":$2,\"rev\":[0-9]*" "$OUT" | tail -n1 | sed 's/.*://'; }
 shim_pid() { sed -n 's/.*"pid": *\([0-9]*\).*/\1/p;/"pid"/q' "$DIR/attempts/$1/shim.pid"; }

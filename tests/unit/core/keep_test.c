@@ -245,6 +245,138 @@ static void test_old_attempts_are_trimmed(void **state)
     world_free(w);
 }
 
+/* ---- what ended attempts hold in memory ---- */
+
+#define IN_MEMORY LONG_PAUSE "checkpoint: {memory: {every: 1}}\n"
+
+static bool keeps_memory(const struct world *w, const char *node, int64_t id)
+{
+    int64_t *jobs;
+    size_t n = core_node_keep(w->core, node, &jobs);
+    bool found = false;
+    for (size_t i = 0; i < n; i++) {
+        found = found || jobs[i] == id;
+        assert_true(i == 0 || jobs[i] > jobs[i - 1]);
+    }
+    free(jobs);
+    return found;
+}
+
+/* As pausing(), of a job with copies in memory: on which of the three nodes do they stay? */
+static struct world *pausing_in_memory(int64_t *id, const char *more)
+{
+    struct world *w = world_new(3, 2);
+    *id = world_run(w, 4, more);
+    world_pass(w, 300);
+    assert_job(w, *id, JOB_RUNNING);
+    world_exit(w, *id, 1, 1, 0, false);
+    world_pump(w);
+    world_pass(w, 1000);
+    assert_job(w, *id, JOB_RESTARTING);
+    return w;
+}
+
+static void test_memory_stays_while_it_restarts(void **state)
+{
+    (void)state;
+    int64_t id;
+    struct world *w = pausing_in_memory(&id, IN_MEMORY);
+    assert_true(keeps_memory(w, "node0", id) && keeps_memory(w, "node1", id));
+    assert_false(keeps_memory(w, "node2", id));
+    assert_false(keeps_memory(w, "nowhere", id));
+    world_restart(w); /* another controller says the same */
+    world_pass(w, 1000);
+    assert_true(keeps_memory(w, "node0", id) && keeps_memory(w, "node1", id));
+    world_pass(w, 70000);
+    assert_job(w, id, JOB_RUNNING);
+    assert_false(keeps_memory(w, "node2", id));
+    world_free(w);
+}
+
+static void test_memory_stays_of_jobs_that_have_some(void **state)
+{
+    (void)state;
+    int64_t id;
+    struct world *w = pausing_in_memory(&id, LONG_PAUSE);
+    assert_false(keeps_memory(w, "node0", id));
+    world_free(w);
+}
+
+static void test_wishes_give_memory_back(void **state)
+{
+    (void)state;
+    static const enum core_job_verb verbs[] = {CORE_CANCEL, CORE_HOLD};
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        int64_t id;
+        struct world *w = pausing_in_memory(&id, IN_MEMORY);
+        core_changes_clear(w->core);
+        world_verb(w, id, verbs[i]);
+        assert_false(keeps_memory(w, "node0", id));
+        assert_false(keeps_memory(w, "node1", id));
+        world_free(w);
+    }
+}
+
+/* A preempted job has no slots until its turn comes again. */
+static void test_a_requeue_gives_memory_back(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 2);
+    int64_t id = world_run(w, 4, IN_MEMORY), other;
+    world_pass(w, 300);
+    other = world_run(w, 6, "priority: 20\n");
+    world_verb(w, id, CORE_REQUEUE);
+    world_pass(w, 3000);
+    assert_job(w, other, JOB_RUNNING);
+    assert_false(keeps_memory(w, "node0", id) || keeps_memory(w, "node1", id));
+    world_free(w);
+}
+
+static void test_an_end_gives_memory_back(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 2);
+    int64_t id = world_run(w, 4, IN_MEMORY);
+    world_pass(w, 300);
+    world_finish(w, id);
+    world_pass(w, 300);
+    assert_job(w, id, JOB_COMPLETED);
+    assert_false(keeps_memory(w, "node0", id) || keeps_memory(w, "node1", id));
+    world_free(w);
+}
+
+static void test_memory_is_not_kept_for_ever(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 2);
+    int64_t id = world_run(w, 6, "checkpoint: {memory: {every: 1}}\n");
+    world_pass(w, 300);
+    struct agent *g = world_agent(w, "node2");
+    g->alive = false;
+    world_unlink(w, g);
+    world_pass(w, 8000);
+    assert_job(w, id, JOB_RESTARTING);
+    assert_true(keeps_memory(w, "node0", id) && keeps_memory(w, "node1", id));
+    world_pass(w, 700000);
+    assert_job(w, id, JOB_RESTARTING);
+    assert_false(keeps_memory(w, "node0", id) || keeps_memory(w, "node1", id));
+    world_free(w);
+}
+
+static void test_a_node_that_drains_keeps_no_memory(void **state)
+{
+    (void)state;
+    int64_t id;
+    struct world *w = pausing_in_memory(&id, IN_MEMORY);
+    enum core_refusal why;
+    struct err err;
+    assert_int_equal(core_drain(w->core, world_time(w), "node0", "broken fan", 0, false, &why, &err), 0);
+    world_pump(w);
+    assert_false(keeps_memory(w, "node0", id));
+    assert_true(keeps_memory(w, "node1", id));
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +390,13 @@ int main(void)
         cmocka_unit_test(test_slots_that_are_gone_are_not_kept),
         cmocka_unit_test(test_refusals_do_not_keep),
         cmocka_unit_test(test_nodes_that_changed),
+        cmocka_unit_test(test_memory_stays_while_it_restarts),
+        cmocka_unit_test(test_memory_stays_of_jobs_that_have_some),
+        cmocka_unit_test(test_wishes_give_memory_back),
+        cmocka_unit_test(test_a_requeue_gives_memory_back),
+        cmocka_unit_test(test_an_end_gives_memory_back),
+        cmocka_unit_test(test_memory_is_not_kept_for_ever),
+        cmocka_unit_test(test_a_node_that_drains_keeps_no_memory),
     };
     return cmocka_run_group_tests_name("core keep", tests, NULL, NULL);
 }

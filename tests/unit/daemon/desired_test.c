@@ -70,12 +70,17 @@ static void test_same_as_encoded(void **state)
     struct link_map_node *map = make_map();
     struct link_order orders[2] = {make_order(1, map), make_order(2, NULL)};
     for (size_t n = 0; n <= 2; n++) {
-        assert_true(desired_write(d, orders, n, out) != 0);
+        struct desired_set set = {orders, n, (const int64_t[]){3, 700}, n};
+        assert_true(desired_write(d, &set, out) != 0);
         json_t *got = read_line(out), *want = json_array();
         for (size_t i = 0; i < n; i++)
             json_array_append_new(want, link_order_encode(&orders[i], NULL));
         assert_string_equal(json_string_value(json_object_get(got, "t")), "desired");
         assert_true(json_equal(json_object_get(got, "attempts"), want));
+        json_t *keep = json_object_get(got, "keep");
+        assert_int_equal(json_array_size(keep), n);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(json_integer_value(json_array_get(keep, i)), set.keep[i]);
         json_decref(got);
         json_decref(want);
     }
@@ -94,16 +99,20 @@ static void test_hash_and_life(void **state)
     struct evbuffer *out = evbuffer_new(), *rest = evbuffer_new();
     struct link_map_node *map = make_map();
     struct link_order o = make_order(7, map);
-    uint64_t with = desired_write(d, &o, 1, out), again = desired_write(d, &o, 1, rest);
+    struct desired_set set = {.orders = &o, .n_orders = 1, .keep = (const int64_t[]){7}};
+    uint64_t with = desired_write(d, &set, out), again = desired_write(d, &set, rest);
     assert_true(with == again);
     o.n_map = 0;
-    assert_true(desired_write(d, &o, 1, rest) != with);
+    assert_true(desired_write(d, &set, rest) != with);
     o.n_map = NODES;
+    set.n_keep = 1;
+    assert_true(desired_write(d, &set, rest) != with);
+    set.n_keep = 0;
     o.checkpoint = 1;
-    assert_true(desired_write(d, &o, 1, rest) != with);
+    assert_true(desired_write(d, &set, rest) != with);
     for (int64_t job = 100; job < 200; job++) {
         struct link_order other = make_order(job, map);
-        (void)desired_write(d, &other, 1, rest);
+        (void)desired_write(d, &(struct desired_set){.orders = &other, .n_orders = 1}, rest);
         link_order_clear(&other);
     }
     desired_free(d);
