@@ -288,7 +288,8 @@ char *checkpoint_manifest(const struct checkpoint_record *records, size_t count,
 
 /* ---- verifying -------------------------------------------------------------------------------------------------------- */
 
-static int verify_file(const char *folder, const struct manifest_file *f, bool hash, struct err *err)
+int checkpoint_check_file(const char *folder, const struct manifest_file *f, bool hash,
+                          const struct digest_watch *watch, struct err *err)
 {
     char *path = str_printf("%s/%s", folder, f->name);
     char found[DIGEST_SIZE];
@@ -300,7 +301,8 @@ static int verify_file(const char *folder, const struct manifest_file *f, bool h
     else if ((uint64_t)st.st_size != f->bytes)
         rc = err_set(err, "%s has %lld bytes; its manifest says %" PRIu64, path, (long long)st.st_size,
                      f->bytes);
-    else if (hash && (rc = digest_file(path, &bytes, found, err)) == 0 && strcmp(found, f->hash) != 0)
+    else if (hash && (rc = digest_file_watched(path, watch, &bytes, found, err)) == 0 &&
+             strcmp(found, f->hash) != 0)
         rc = err_set(err, "%s is damaged: its hash is not the one of its manifest", path);
     free(path);
     return rc;
@@ -314,7 +316,8 @@ int checkpoint_verify(const char *folder, int part, int parts, struct manifest_s
     int rc = 0;
     *state = m->state;
     for (size_t i = 0; rc == 0 && i < m->n_files; i++)
-        rc = verify_file(folder, &m->files[i], parts > 0 && i % (size_t)parts == (size_t)part, err);
+        rc = checkpoint_check_file(folder, &m->files[i], parts > 0 && i % (size_t)parts == (size_t)part, NULL,
+                                   err);
     manifest_free(m);
     return rc;
 }

@@ -6,6 +6,7 @@
 #ifndef BELAY_CHECKPOINT_CHECKPOINT_H
 #define BELAY_CHECKPOINT_CHECKPOINT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -76,6 +77,10 @@ char *checkpoint_manifest(const struct checkpoint_record *records, size_t count,
 /* Checks the manifest, that every file has its size, and the hash of files part, part+parts, … (0, 1 = all; parts 0 = no hash at all).
  * Fills *state. 0, or -1 with a sentence naming the file and what is wrong with it. */
 int checkpoint_verify(const char *folder, int part, int parts, struct manifest_state *state, struct err *err);
+
+/* Is one file of a checkpoint there with its size and, when asked, its hash? watch may be NULL. 0, or -1 with a sentence that names it. */
+int checkpoint_check_file(const char *folder, const struct manifest_file *file, bool hash,
+                          const struct digest_watch *watch, struct err *err);
 
 enum checkpoint_result { CHECKPOINT_ERROR = -1, CHECKPOINT_OK = 0, CHECKPOINT_OTHER_MODEL = 1 };
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -116,29 +117,75 @@ static enum claim_result take_locked(struct claim *c, struct err *err)
     return rc;
 }
 
-enum claim_result claim_take(const char *directory, const char *job, int64_t attempt, struct claim **out,
-                             struct err *err)
+/* Opens the lock, unlocked. NULL with a sentence. */
+static struct claim *open_claim(const char *directory, struct err *err)
 {
     struct claim *c = mem_zero(1, sizeof *c);
     char *lock_path = str_printf("%s/claim.lock", directory);
     c->path = str_printf("%s/claim", directory);
-    c->job = str_dup(job ? job : "");
-    c->attempt = attempt;
-    proof_nonce(c->instance);
-    enum claim_result rc = CLAIM_ERROR;
     c->lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (c->lock < 0)
+    if (c->lock < 0) {
         err_sys(err, "cannot open %s; make checkpoint.directory writable", lock_path);
-    else if (lock_file(c, err) == 0) {
+        claim_close(c, false);
+        c = NULL;
+    }
+    free(lock_path);
+    return c;
+}
+
+enum claim_result claim_take(const char *directory, const char *job, int64_t attempt, struct claim **out,
+                             struct err *err)
+{
+    enum claim_result rc = CLAIM_ERROR;
+    struct claim *c = open_claim(directory, err);
+    if (c) {
+        c->job = str_dup(job ? job : "");
+        c->attempt = attempt;
+        proof_nonce(c->instance);
+    }
+    if (c && lock_file(c, err) == 0) {
         rc = take_locked(c, err);
         claim_unlock(c);
     }
-    free(lock_path);
     *out = c;
     if (rc != CLAIM_OK) {
         claim_close(c, false);
         *out = NULL;
     }
+    return rc;
+}
+
+struct claim *claim_borrow(const char *directory, struct err *err)
+{
+    struct claim *c = open_claim(directory, err);
+    if (c && lock_file(c, err) == 0)
+        return c;
+    claim_close(c, false);
+    return NULL;
+}
+
+/* A process of another host, or of before this one was started, may be alive. */
+static bool may_be_alive(const json_t *claim)
+{
+    struct procid other, self;
+    if (procid_from_json(json_object_get(claim, "process"), &other) != 0 || procid_of(0, &self) != 0)
+        return true;
+    return strcmp(other.boot, self.boot) != 0 || procid_alive(&other);
+}
+
+int claim_look(const char *directory, struct claim_view *out, struct err *err)
+{
+    char *path = str_printf("%s/claim", directory);
+    const struct claim c = {.path = path};
+    struct err unreadable;
+    json_t *now = read_claim(&c, &unreadable);
+    *out = (struct claim_view){.attempt = jsonx_int_or(now, "attempt", 0)};
+    (void)snprintf(out->job, sizeof out->job, "%s",
+                   jsonx_str_or(now, "job", "")); /* cut, it is still shown */
+    out->live = now && !jsonx_bool_or(now, "done", false) && (out->job[0] || may_be_alive(now));
+    int rc = !now && unreadable.text[0] ? err_set(err, "%s", unreadable.text) : 0;
+    json_decref(now);
+    free(path);
     return rc;
 }
 

@@ -25,6 +25,21 @@ enum claim_result claim_take(const char *directory, const char *job, int64_t att
 enum claim_result claim_lock(struct claim *claim, struct err *err);
 void claim_unlock(struct claim *claim);
 
+/* ---- for whoever looks after a directory without training in it ---- */
+
+struct claim_view {
+    char job[64]; /* "" = started by hand */
+    int64_t attempt;
+    bool
+        live; /* held by a run that has not ended: of a job, or by hand by a process that is alive or that this host cannot tell of */
+};
+
+/* Who holds the directory? Nobody: *out is all zero. 0, or -1 with a sentence. */
+int claim_look(const char *directory, struct claim_view *out, struct err *err);
+
+/* Locks the claim, whoever's it is, and changes nothing of it: until claim_close no run commits or clears up. NULL with a sentence. */
+struct claim *claim_borrow(const char *directory, struct err *err);
+
 /* Ends the claim; `done` marks the run as ended in order, so that a run by hand may follow. NULL is fine. */
 void claim_close(struct claim *claim, bool done);
 

@@ -56,6 +56,12 @@ void digest_bytes(const void *data, size_t len, char out[DIGEST_SIZE])
 
 int digest_file(const char *path, uint64_t *bytes, char out[DIGEST_SIZE], struct err *err)
 {
+    return digest_file_watched(path, NULL, bytes, out, err);
+}
+
+int digest_file_watched(const char *path, const struct digest_watch *watch, uint64_t *bytes,
+                        char out[DIGEST_SIZE], struct err *err)
+{
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return err_sys(err, "cannot open %s", path);
@@ -68,6 +74,8 @@ int digest_file(const char *path, uint64_t *bytes, char out[DIGEST_SIZE], struct
             continue;
         digest_add(d, buffer, (size_t)n);
         *bytes += (uint64_t)n;
+        if (watch)
+            watch->seen(watch->arg, (size_t)n);
     }
     int rc = n == 0 ? 0 : err_sys(err, "cannot read %s", path);
     digest_end(d, out);

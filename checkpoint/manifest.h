@@ -94,4 +94,7 @@ const struct manifest_tensor *manifest_find(const struct manifest *manifest, con
  * with a sentence that names the first difference. */
 int manifest_same_model(const struct manifest_model *now, const struct manifest_model *then, struct err *err);
 
+/* In what two models differ: "layers 2 and 3, tied 1 and 0"; NULL when in nothing that both tell (the caller frees). */
+char *manifest_model_differences(const struct manifest_model *a, const struct manifest_model *b);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "checkpoint/manifest_private.h"
 #include "common/jsonx.h"
+#include "common/mem.h"
 
 #define NUMBER_MAX  ((int64_t)1 << 40)
 #define FINGERPRINT "tokenizer_fingerprint" /* not in what older versions wrote */
@@ -162,4 +163,32 @@ int manifest_same_model(const struct manifest_model *now, const struct manifest_
     return other_real(now->rope_theta, then->rope_theta)
                ? differ("rope_theta", now->rope_theta, then->rope_theta, err)
                : 0;
+}
+
+/* Adds to a list, which it frees. */
+static char *add_difference(char *list, const char *what, double a, double b)
+{
+    char *longer = str_printf("%s%s%s %.9g and %.9g", list ? list : "", list ? ", " : "", what, a, b);
+    free(list);
+    return longer;
+}
+
+char *manifest_model_differences(const struct manifest_model *a, const struct manifest_model *b)
+{
+    char *list = NULL;
+    if (strcmp(a->arch, b->arch) != 0)
+        return str_printf("arch %s and %s", a->arch, b->arch);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        int64_t x = number(a, i), y = number(b, i);
+        bool told = (x != 0 && y != 0) || numbers[i].at == offsetof(struct manifest_model, experts);
+        if (x != y && told)
+            list = add_difference(list, numbers[i].key, (double)x, (double)y);
+    }
+    if (a->tied != b->tied)
+        list = add_difference(list, "tied", a->tied, b->tied);
+    if (other_real(a->norm_eps, b->norm_eps))
+        list = add_difference(list, "norm_eps", a->norm_eps, b->norm_eps);
+    if (other_real(a->rope_theta, b->rope_theta))
+        list = add_difference(list, "rope_theta", a->rope_theta, b->rope_theta);
+    return list;
 }

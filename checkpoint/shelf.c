@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -129,6 +130,39 @@ int shelf_commit(const char *directory, const char *folder, int64_t step, struct
         log_warn("the older checkpoint of step %" PRId64 " stays until the next start: %s", step, left.text);
     free(path);
     return rc;
+}
+
+int shelf_add(const char *directory, const char *folder, int64_t step, struct err *err)
+{
+    char *path = shelf_path(directory, step);
+    int64_t *steps = NULL;
+    int rc = 0;
+    if (rename(folder, path) != 0) /* fails when a checkpoint is there: that folder is not empty */
+        rc = err_sys(err, "cannot rename %s to %s", folder, path);
+    else
+        rc = fs_sync_dir(directory, err);
+    if (rc == 0 && shelf_list(directory, &steps, NULL) > 0)
+        write_latest(directory, steps[0]);
+    free(steps);
+    free(path);
+    return rc;
+}
+
+int64_t shelf_latest(const char *directory)
+{
+    char *path = str_printf("%s/latest", directory), *text = fs_read(path, PATH_MAX, NULL, NULL);
+    if (text)
+        text[strcspn(text, "\n")] = '\0';
+    int64_t step = text ? parse_name(text) : -1;
+    free(text);
+    free(path);
+    return step;
+}
+
+int64_t shelf_step_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return parse_name(slash ? slash + 1 : path);
 }
 
 /* Out of sight first, so that a checkpoint is never seen half removed. */

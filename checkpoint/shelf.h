@@ -24,6 +24,15 @@ char *shelf_begin(const char *directory, int64_t step, int64_t attempt, struct e
  * `<directory>/latest`. Durable on return. 0, or -1 with a sentence. */
 int shelf_commit(const char *directory, const char *folder, int64_t step, struct err *err);
 
+/* Gives a sealed folder its name, as shelf_commit, but replaces nothing, and `latest` names the newest. 0, or -1 with a sentence. */
+int shelf_add(const char *directory, const char *folder, int64_t step, struct err *err);
+
+/* The step that `latest` names, or -1. */
+int64_t shelf_latest(const char *directory);
+
+/* The step of a folder called "step-00000100", wherever it is, or -1. */
+int64_t shelf_step_of(const char *path);
+
 /* What stays by the policy, newest first; *items is fresh (the caller frees). Only as many are looked at as it takes to find `keep` complete ones
  * (sizes, no hashes); the older are taken to be complete. Their number, or -1 with a sentence. */
 int64_t shelf_survey(const char *directory, const struct retention_policy *policy,

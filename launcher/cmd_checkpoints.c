@@ -1,6 +1,7 @@
-/* belay checkpoints: the checkpoints of a job. */
+/* belay checkpoints: the checkpoints of a job, by what belayd knows; and the way to the commands for those on storage. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/jsonx.h"
@@ -56,7 +57,7 @@ static void show(const struct args *args, const json_t *list)
     }
 }
 
-static int checkpoints(const struct command *self, int argc, char **argv)
+static int of_job(const struct command *self, int argc, char **argv)
 {
     struct args args;
     json_t *list = NULL;
@@ -76,11 +77,25 @@ static int checkpoints(const struct command *self, int argc, char **argv)
     return rc;
 }
 
+/* A job that is called like one of these has its id. */
+static int checkpoints(const struct command *self, int argc, char **argv)
+{
+    static const struct command *const parts[] = {&command_checkpoints_list, &command_checkpoints_verify,
+                                                  &command_checkpoints_diff, &command_checkpoints_prune,
+                                                  &command_checkpoints_copy, NULL};
+    for (size_t i = 0; argc > 0 && parts[i]; i++)
+        if (strcmp(parts[i]->name + strlen("checkpoints "), argv[0]) == 0)
+            return parts[i]->run(parts[i], argc - 1, argv + 1);
+    return of_job(self, argc, argv);
+}
+
 const struct command command_checkpoints = {
     .name = "checkpoints",
-    .args = "JOB",
-    .help = "Lists the checkpoints of a job that are there: step, time, size, how long it took, and where",
-    .examples = "  belay checkpoints 7\n  belay checkpoints shakespeare -o json\n",
+    .args = "JOB|list|verify|diff|prune|copy",
+    .help =
+        "Lists the checkpoints of a job; or looks after a directory of them: list, verify, diff, prune, copy",
+    .examples = "  belay checkpoints 7\n  belay checkpoints shakespeare -o json\n"
+                "  belay checkpoints list ckpt\n  belay checkpoints verify --help\n",
     .min_words = 1,
     .max_words = 1,
     .listing = true,

@@ -11,6 +11,7 @@
 enum cli_exit {
     CLI_DONE = 0,
     CLI_JOB_FAILED = 1,
+    CLI_FOUND = 1,       /* checkpoints verify, diff: something is bad, or differs */
     CLI_USAGE = 2,       /* wrong words on the command line, or an invalid file */
     CLI_UNREACHABLE = 3, /* no belayd, or it does not answer */
     CLI_NO_SUCH = 4,
@@ -33,6 +34,9 @@ extern const struct command command_up, command_down, command_validate, command_
     command_status, command_describe, command_logs, command_events, command_cancel, command_hold,
     command_release, command_requeue, command_nodes, command_drain, command_undrain, command_checkpoint,
     command_checkpoints, command_notify, command_sim, command_why, command_plan;
+/* the words after `belay checkpoints` */
+extern const struct command command_checkpoints_list, command_checkpoints_verify, command_checkpoints_diff,
+    command_checkpoints_prune, command_checkpoints_copy;
 
 /* Prints "belay: sentence" on stderr and returns code, so that `return cli_fail(CLI_USAGE, "…")` reads well. */
 int cli_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
