@@ -276,8 +276,12 @@ $(BUILD)/tests/gpu/%_test: $(BUILD)/cuda/tests/cuda/%_test.o $(BUILD)/cuda/tests
 	@$(CXX) $^ -fopenmp -L$(CUDA_ROOT)/lib64 -Wl,-rpath,$(CUDA_ROOT)/lib64 -lcudart_static -lcublasLt -lnccl -ldl -lrt $(LIBS_KERNELS) $(SYSLIBS_common) -lcmocka -o $@
 
 # Small programs that integration tests start as ranks or tools: tests/programs/NAME.c (MPI) .
-TOOL_SRC := $(wildcard tests/programs/*.c)
-TOOLS := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(TOOL_SRC)) $(BUILD)/tests/programs/comm_check_double
+TOOL_SRC := $(filter-out %/faultfs.c,$(wildcard tests/programs/*.c))
+TOOLS := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(TOOL_SRC)) $(addprefix $(BUILD)/tests/programs/,comm_check_double faultfs.so)
+# Loaded before the C library by programs whose files are to fail. It goes before sanitizers, too, so it has none itself.
+$(BUILD)/tests/programs/faultfs.so: tests/programs/faultfs.c
+	@mkdir -p $(@D)
+	@$(CC) -D_GNU_SOURCE -std=c11 $(WARN) -O2 -g -fPIC -shared -pthread $< -ldl -o $@
 # tests/programs/encode.c is of the runtime.
 $(BUILD)/tests/programs/encode: $(call archives,runtime)
 $(BUILD)/tests/programs/memory_rank: $(call archives,checkpoint)
@@ -341,6 +345,9 @@ check: deps
 	@$(MAKE) --no-print-directory check-run
 check-run: build-tests $(if $(filter tests/interop/%,$(TESTS)),$(BUILD)/interop/.installed)
 	@prove --timer -j$$(nproc) --exec 'bash tests/run-one.sh' $(TESTS)
+# A run killed at every call that changes its checkpoint directory; make check takes a sample of them.
+check-faults: all $(TOOLS)
+	@FAULTS=all BELAY_TEST_LIMIT=3600 prove --timer --exec 'bash tests/run-one.sh' tests/integration/checkpoint_kill_test.sh
 check-interop: all $(TOOLS) $(BUILD)/interop/.installed
 	@prove --timer --exec 'bash tests/run-one.sh' $(INTEROP)
 unit: build-tests
@@ -447,11 +454,12 @@ help:
 	@echo "make demo       install what is missing, build, and show a training job survive a kill and a drain"
 	@echo "make check      install what is missing, build, lint, and run every test (SANITIZER=address|undefined|thread)"
 	@echo "make check-interop  only the tests against other programs (tests/interop; needs npm's registry the first time)"
+	@echo "make check-faults   training killed at every call that changes its checkpoints (make check: a sample)"
 	@echo "make unit       only the unit tests      make lint   only the linters     make format   clang-format in place"
 	@echo "make sim-check  random faults on random small clusters around the core (SIM_SEEDS=1000 SIM_FROM=1); sim-check-planted: does it find faults?"
 	@echo "make bench      measurements (docs/performance.md)      make fuzz   fuzz the readers of outside input"
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: cuda cuda-left-out cuda-registers lint-cuda-registers sim-check sim-check-planted all check check-run check-interop unit build-tests bench-train bench-turn bench-placement bench-kernels lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
+.PHONY: cuda cuda-left-out cuda-registers lint-cuda-registers sim-check sim-check-planted all check check-run check-faults check-interop unit build-tests bench-train bench-turn bench-placement bench-kernels lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:

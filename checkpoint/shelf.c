@@ -115,6 +115,18 @@ static void write_latest(const char *directory, int64_t step)
     free(latest);
 }
 
+static bool latest_says(const char *directory, int64_t step)
+{
+    struct err ignored;
+    char *path = str_printf("%s/latest", directory), *line = str_printf("step-%08" PRId64 "\n", step);
+    char *text = fs_read(path, 64, NULL, &ignored);
+    bool says = text && strcmp(text, line) == 0;
+    free(text);
+    free(line);
+    free(path);
+    return says;
+}
+
 int shelf_commit(const char *directory, const char *folder, int64_t step, struct err *err)
 {
     struct err left;
@@ -305,19 +317,18 @@ static void keep_metrics(const char *directory, const char *aside)
 int64_t shelf_set_aside(const char *directory, int64_t step, struct err *err)
 {
     char stamp[CLOCK_UTC_SIZE];
-    int64_t *steps, moved = 0, count = shelf_list(directory, &steps, err);
+    int64_t *steps, moved = 0, i = 0, count = shelf_list(directory, &steps, err);
     char *aside = str_printf("%s/set-aside/%s", directory, clock_format_utc(clock_utc_ms(), stamp));
     int rc = count < 0 ? -1 : 0;
-    for (int64_t i = 0; rc == 0 && steps && i < count && steps[i] > step; i++, moved++) {
-        if (moved == 0)
-            rc = fs_mkdirs(aside, 0755, err);
+    for (; rc == 0 && steps && i < count && steps[i] > step; i++, moved++) {
+        if (moved == 0 && (rc = fs_mkdirs(aside, 0755, err)) == 0)
+            keep_metrics(directory, aside);
         if (rc == 0)
             rc = move_aside(directory, aside, steps[i], err);
     }
-    if (moved > 0) {
-        keep_metrics(directory, aside);
-        write_latest(directory, step);
-    }
+    int64_t newest = steps && i < count ? steps[i] : 0;
+    if (rc == 0 && !latest_says(directory, newest)) /* also after a death between a commit and that file */
+        write_latest(directory, newest);
     if (rc == 0 && moved > 0)
         log_warn("%" PRId64 " checkpoint(s) later than step %" PRId64 " were moved to %s", moved, step,
                  aside);

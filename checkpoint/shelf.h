@@ -47,7 +47,7 @@ void shelf_purge(const char *directory, const struct retention_policy *policy, i
 void shelf_sweep(const char *directory);
 
 /* Moves checkpoints later than `step` to `<directory>/set-aside/<time>/`, with a link to metrics.csv: the run goes on from `step`, they
- * are a branch it does not follow. Nothing ever removes them. How many, or -1 with a sentence. */
+ * are a branch it does not follow. Nothing ever removes them. `latest` is of the newest that stays. How many, or -1 with a sentence. */
 int64_t shelf_set_aside(const char *directory, int64_t step, struct err *err);
 
 #endif

@@ -32,6 +32,16 @@ branch() {
     sed "s/^name: .*/name: $2/; s/directory: $1/directory: $2/" "$1.yaml" >"$2.yaml"
 }
 
+# faults FOLDER RULES: for env, in FAULTFS: what a program does below FOLDER meets the RULES of tests/programs/faultfs.c
+faults() {
+  FAULTFS=("LD_PRELOAD=$BELAY_TEST_PROGRAMS/faultfs.so" "BELAY_FAULTFS_BELOW=$PWD/$1" "BELAY_FAULTFS=$2"
+    "ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0")
+}
+
+# held GATE: a call has come to the gate, and waits until `touch GATE`
+held() { until_true 30 test -e "$1.reached"; }
+steps_of() { ls -d "$1"/step-* 2>/dev/null | sed 's/.*step-0*//' | tr '\n' ' '; } # those on the shelf
+
 # to FILE COMMAND...: with its output in FILE, which ends up on the test's when the command fails
 to() {
   local out=$1 rc=0; shift

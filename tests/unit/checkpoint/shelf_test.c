@@ -308,6 +308,23 @@ static void test_set_aside(void **state)
     assert_latest(NULL);
 }
 
+/* Whoever died between a commit and `latest` left an old one, or none. */
+static void test_latest_is_put_right(void **state)
+{
+    (void)state;
+    struct err err;
+    char *path = str_printf("%s/latest", dir);
+    commit(10, 1);
+    commit(20, 2);
+    scratch_write(path, "step-00000010\n", 14);
+    assert_int_equal(shelf_set_aside(dir, 20, &err), 0);
+    assert_latest("step-00000020\n");
+    unlink(path);
+    assert_int_equal(shelf_set_aside(dir, 20, &err), 0);
+    assert_latest("step-00000020\n");
+    free(path);
+}
+
 static void test_unwritable(void **state)
 {
     (void)state;
@@ -334,6 +351,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sweep, fresh, forget),
         cmocka_unit_test_setup_teardown(test_commit_without_latest, fresh, forget),
         cmocka_unit_test_setup_teardown(test_set_aside, fresh, forget),
+        cmocka_unit_test_setup_teardown(test_latest_is_put_right, fresh, forget),
         cmocka_unit_test_setup_teardown(test_unwritable, fresh, forget),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
