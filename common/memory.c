@@ -55,10 +55,12 @@ static int say(struct memory_tier *m, json_t *msg, int passed, struct err *err)
     return rc == 0 ? 0 : err_prefix(err, "the shim's memory tier");
 }
 
-int memory_hold(struct memory_tier *m, const struct image *image, int fd, struct err *err)
+int memory_hold(struct memory_tier *m, const struct memimage *image, int fd, struct err *err)
 {
+    if (memimage_seal(fd, err) != 0)
+        return -1;
     json_t *msg = json_pack("{s:s}", "t", "hold");
-    image_put(msg, image);
+    memimage_put(msg, image);
     return say(m, msg, fd, err);
 }
 
@@ -141,19 +143,19 @@ static json_t *await(struct memory_tier *m, const char *t, int64_t id, int64_t u
 
 /* ---- questions ---- */
 
-static int add_images(const json_t *msg, struct image **images, size_t *n, struct err *err)
+static int add_images(const json_t *msg, struct memimage **images, size_t *n, struct err *err)
 {
     json_t *array;
     if (jsonx_array(msg, "images", &array, err) != 0)
         return -1;
     *images = mem_grow(*images, *n + json_array_size(array) + 1, sizeof **images);
     for (size_t i = 0; i < json_array_size(array); i++)
-        if (image_get(json_array_get(array, i), &(*images)[(*n)++], err) != 0)
+        if (memimage_get(json_array_get(array, i), &(*images)[(*n)++], err) != 0)
             return -1;
     return 0;
 }
 
-int memory_list(struct memory_tier *m, int timeout_ms, struct image **images, size_t *n, struct err *err)
+int memory_list(struct memory_tier *m, int timeout_ms, struct memimage **images, size_t *n, struct err *err)
 {
     int64_t until_ms = clock_boot_ms() + timeout_ms, id = ++m->last_id;
     bool more = true;
@@ -176,32 +178,32 @@ int memory_list(struct memory_tier *m, int timeout_ms, struct image **images, si
 }
 
 /* The descriptor, when the answer is what was asked for; else it is closed. */
-static int take_image(const json_t *msg, int passed, const struct image *want, struct err *err)
+static int take_image(const json_t *msg, int passed, const struct memimage *want, struct err *err)
 {
     const char *error = jsonx_str_or(msg, "error", NULL);
-    struct image got;
+    struct memimage got;
     int rc;
     if (error)
         rc = err_set(err, "%s", error);
-    else if (image_get(msg, &got, err) != 0)
+    else if (memimage_get(msg, &got, err) != 0)
         rc = -1;
-    else if (!image_same(&got, want))
+    else if (!memimage_same(&got, want))
         rc = err_set(err, "the shim gave another image than %s of step %lld", want->name,
                      (long long)want->step);
     else
-        rc = image_check(passed, want->bytes, err);
+        rc = memimage_check(passed, want->bytes, err);
     if (rc != 0 && passed >= 0)
         close(passed);
     return rc == 0 ? passed : -1;
 }
 
-int memory_image(struct memory_tier *m, const struct image *want, int64_t node, int timeout_ms,
+int memory_image(struct memory_tier *m, const struct memimage *want, int64_t node, int timeout_ms,
                  struct err *err)
 {
     int64_t until_ms = clock_boot_ms() + timeout_ms, id = ++m->last_id;
     json_t *ask = json_pack("{s:s,s:I}", "t", "open", "id", (json_int_t)id);
     int passed = -1;
-    image_put(ask, want);
+    memimage_put(ask, want);
     if (node >= 0)
         jsonx_set(ask, "node", json_integer(node));
     if (say(m, ask, -1, err) != 0)

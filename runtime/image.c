@@ -73,7 +73,7 @@ static void add_arrays(struct image *im, char *to, const struct checkpoint_array
 /* Pages are taken now: without memory this is where it shows, not in the middle of a copy. */
 static int make_shared(struct image *im, struct err *err)
 {
-    im->fd = memfd_create("belay-image", MFD_CLOEXEC);
+    im->fd = memfd_create("belay-image", MFD_CLOEXEC | MFD_ALLOW_SEALING); /* common/memory.h seals it */
     if (im->fd < 0)
         return err_sys(err, "cannot make memory for checkpoints");
     int rc = 0;

@@ -14,7 +14,7 @@
 struct fetch {
     struct fetches *all;
     struct fetch *next;
-    struct image want;
+    struct memimage want;
     struct transfer_peer peer;
     struct waiter *waiters;
     size_t n_waiters, waiters_room;
@@ -88,12 +88,13 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
     start(((const struct fetch *)arg)->all);
 }
 
-static bool is_of(const struct fetch *f, const struct transfer_peer *peer, const struct image *want)
+static bool is_of(const struct fetch *f, const struct transfer_peer *peer, const struct memimage *want)
 {
-    return f->peer.port == peer->port && strcmp(f->peer.addr, peer->addr) == 0 && image_same(&f->want, want);
+    return f->peer.port == peer->port && strcmp(f->peer.addr, peer->addr) == 0 &&
+           memimage_same(&f->want, want);
 }
 
-void fetches_add(struct fetches *all, const struct transfer_peer *peer, const struct image *want,
+void fetches_add(struct fetches *all, const struct transfer_peer *peer, const struct memimage *want,
                  struct waiter waiter)
 {
     struct fetch *f = all->first;

@@ -16,7 +16,7 @@ struct waiter {
 };
 
 /* The end for one who waits: image (borrowed) or error. */
-typedef void fetches_tell(void *ctx, struct waiter to, const struct image *want, struct held *image,
+typedef void fetches_tell(void *ctx, struct waiter to, const struct memimage *want, struct held *image,
                           const char *error);
 
 struct fetches *fetches_new(struct event_base *base, struct transfers *transfers, fetches_tell *tell,
@@ -24,7 +24,7 @@ struct fetches *fetches_new(struct event_base *base, struct transfers *transfers
 void fetches_free(struct fetches *f); /* takes NULL; nobody is told */
 
 /* peer's address must stay valid. */
-void fetches_add(struct fetches *f, const struct transfer_peer *peer, const struct image *want,
+void fetches_add(struct fetches *f, const struct transfer_peer *peer, const struct memimage *want,
                  struct waiter waiter);
 
 #endif

@@ -41,7 +41,7 @@ void images_free(struct images *s)
     free(s);
 }
 
-static struct held *add(struct images *s, const struct image *image, int fd)
+static struct held *add(struct images *s, const struct memimage *image, int fd)
 {
     struct held *h = mem_zero(1, sizeof *h);
     *h = (struct held){.is = *image, .fd = fd, .uses = 1};
@@ -56,7 +56,7 @@ static void let_go(struct images *s, size_t i)
     s->all[i] = s->all[--s->n];
 }
 
-static bool newer(const struct image *a, const struct image *b)
+static bool newer(const struct memimage *a, const struct memimage *b)
 {
     return a->attempt != b->attempt ? a->attempt > b->attempt : a->step > b->step;
 }
@@ -77,11 +77,11 @@ static void trim(struct images *s, const char *name, size_t most)
 }
 
 /* The newest step before this image that its attempt has held under its name, or -1. */
-static int64_t step_before(const struct images *s, const struct image *image)
+static int64_t step_before(const struct images *s, const struct memimage *image)
 {
     int64_t step = -1;
     for (size_t i = 0; i < s->n; i++) {
-        const struct image *is = &s->all[i]->is;
+        const struct memimage *is = &s->all[i]->is;
         if (strcmp(is->name, image->name) == 0 && is->attempt == image->attempt && is->step < image->step &&
             is->step > step)
             step = is->step;
@@ -89,7 +89,7 @@ static int64_t step_before(const struct images *s, const struct image *image)
     return step;
 }
 
-static void let_older_go(struct images *s, const struct image *image)
+static void let_older_go(struct images *s, const struct memimage *image)
 {
     int64_t step = step_before(s, image);
     for (size_t i = s->n; step >= 0 && i > 0; i--)
@@ -97,7 +97,7 @@ static void let_older_go(struct images *s, const struct image *image)
             let_go(s, i - 1);
 }
 
-struct held *images_hold(struct images *s, const struct image *image, int fd)
+struct held *images_hold(struct images *s, const struct memimage *image, int fd)
 {
     for (size_t i = s->n; i > 0; i--)
         if (strcmp(s->all[i - 1]->is.name, image->name) == 0 && s->all[i - 1]->is.step >= image->step)
@@ -108,10 +108,10 @@ struct held *images_hold(struct images *s, const struct image *image, int fd)
     return h;
 }
 
-struct held *images_adopt(struct images *s, const struct image *image, int fd)
+struct held *images_adopt(struct images *s, const struct memimage *image, int fd)
 {
     for (size_t i = s->n; i > 0; i--) {
-        const struct image *is = &s->all[i - 1]->is;
+        const struct memimage *is = &s->all[i - 1]->is;
         if (strcmp(is->name, image->name) == 0 && is->step == image->step && is->attempt == image->attempt)
             let_go(s, i - 1);
     }
@@ -125,10 +125,10 @@ void images_make_room(struct images *s, const char *name)
     trim(s, name, IMAGES_A_NAME - 1);
 }
 
-struct held *images_find(const struct images *s, const struct image *want)
+struct held *images_find(const struct images *s, const struct memimage *want)
 {
     for (size_t i = 0; i < s->n; i++)
-        if (image_same(&s->all[i]->is, want))
+        if (memimage_same(&s->all[i]->is, want))
             return s->all[i];
     return NULL;
 }

@@ -7,14 +7,14 @@
 
 #include <stddef.h>
 
-#include "common/image.h"
+#include "common/memimage.h"
 
 #define IMAGES_A_NAME 2 /* one is whole while the other is being written */
 
 struct images;
 
 struct held {
-    struct image is;
+    struct memimage is;
     int fd;
     int uses;
 };
@@ -25,17 +25,17 @@ void images_free(struct images *s); /* takes NULL; what is in use stays until im
 /* Takes fd over. A new image of this attempt. Those of its name with the same or a later step are let go (training went back to before them), then
  * the oldest beyond two. When its attempt had held an earlier step of that name, everybody has held that step by now, and whatever is older is
  * let go under any name: what earlier attempts left here, and ranks that are elsewhere now, would stay for ever. */
-struct held *images_hold(struct images *s, const struct image *image, int fd);
+struct held *images_hold(struct images *s, const struct memimage *image, int fd);
 
 /* Takes fd over. An image that was held elsewhere: the same step of the same attempt is replaced, and of all of its name those two stay that were made
  * last (by attempt, then step); that may be others. Never NULL: what does not stay lives while it is used. The result has one use. */
-struct held *images_adopt(struct images *s, const struct image *image, int fd);
+struct held *images_adopt(struct images *s, const struct memimage *image, int fd);
 
 /* Makes room for one more image of that name before it comes, so that never more than two take memory. */
 void images_make_room(struct images *s, const char *name);
 
 /* The image with that content, or NULL. */
-struct held *images_find(const struct images *s, const struct image *want);
+struct held *images_find(const struct images *s, const struct memimage *want);
 
 size_t images_count(const struct images *s);
 const struct held *images_at(const struct images *s, size_t i); /* in no order */

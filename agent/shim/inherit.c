@@ -22,7 +22,7 @@ static int left_ms(int64_t until_ms)
 static void take_all(struct images *images, struct memory_tier *from, const char *where, int64_t until_ms)
 {
     struct err err = {""};
-    struct image *list;
+    struct memimage *list;
     size_t n, taken = 0;
     int rc = memory_list(from, left_ms(until_ms), &list, &n, &err);
     for (size_t i = 0; rc == 0 && i < n; i++) {

@@ -81,7 +81,7 @@ static bool newer_waits(const struct outbox *o, const char *name)
 }
 
 /* The buddy is away: it is asked again after a pause. */
-static void pause_sending(struct outbox *o, const struct image *image, const char *error)
+static void pause_sending(struct outbox *o, const struct memimage *image, const char *error)
 {
     if (o->retry_ms == 0)
         log_warn("the buddy node did not take %s of step %lld, and is asked again: %s", image->name,
@@ -95,7 +95,7 @@ static void pause_sending(struct outbox *o, const struct image *image, const cha
 
 static void not_sent(struct outbox *o, struct letter *l, const struct transfer_end *end)
 {
-    const struct image *image = &l->image->is;
+    const struct memimage *image = &l->image->is;
     tell_missing(o, l);
     if (end->hopeless)
         log_warn("the buddy node does not take %s of step %lld: %s", image->name, (long long)image->step,

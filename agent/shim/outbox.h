@@ -15,7 +15,7 @@ struct outbox;
 
 /* The word on an image for the one who held it: does the buddy have it? Once when it is sent, or when that cannot be waited for (there is no buddy, it is
  * away, a newer image is there); and a second time when the buddy has it after all. */
-typedef void outbox_tell(void *ctx, int64_t caller, const struct image *image, bool buddy);
+typedef void outbox_tell(void *ctx, int64_t caller, const struct memimage *image, bool buddy);
 
 struct outbox *outbox_new(struct event_base *base, struct transfers *transfers, outbox_tell *tell, void *ctx);
 void outbox_free(struct outbox *o); /* takes NULL; before the transfers are freed or after */

@@ -40,7 +40,8 @@ struct tier {
 
 /* ---- hold ---- */
 
-static void say_held(struct tier *t, int64_t caller, const struct image *image, bool buddy, const char *error)
+static void say_held(struct tier *t, int64_t caller, const struct memimage *image, bool buddy,
+                     const char *error)
 {
     json_t *msg = json_pack("{s:s,s:b}", "t", "held", "buddy", (int)buddy);
     jsonx_set(msg, "step", json_integer(image->step));
@@ -50,33 +51,33 @@ static void say_held(struct tier *t, int64_t caller, const struct image *image, 
     callers_answer(t->callers, caller, msg, NULL);
 }
 
-static void on_sent(void *ctx, int64_t caller, const struct image *image, bool buddy)
+static void on_sent(void *ctx, int64_t caller, const struct memimage *image, bool buddy)
 {
     say_held(ctx, caller, image, buddy, NULL);
 }
 
-static int check_hold(const struct tier *t, const json_t *msg, int passed, struct image *image,
+static int check_hold(const struct tier *t, const json_t *msg, int passed, struct memimage *image,
                       struct err *err)
 {
-    if (image_get(msg, image, err) != 0)
+    if (memimage_get(msg, image, err) != 0)
         return -1;
     image->attempt = t->id.attempt;
     if (passed < 0)
         return err_set(err, "it came without a descriptor");
     if (images_count(t->images) >= IMAGES_MAX)
         return err_set(err, "this node holds %d images already", IMAGES_MAX);
-    return image_check(passed, image->bytes, err);
+    return memimage_check(passed, image->bytes, err);
 }
 
 static void on_hold(struct tier *t, int64_t caller, const json_t *msg, int passed)
 {
-    struct image image = {.step = jsonx_int_or(msg, "step", -1)};
+    struct memimage image = {.step = jsonx_int_or(msg, "step", -1)};
     struct err err = {""};
     if (check_hold(t, msg, passed, &image, &err) == 0) {
         outbox_put(t->outbox, images_hold(t->images, &image, passed), caller);
         return;
     }
-    snprintf(image.name, sizeof image.name, "%.*s", IMAGE_NAME_MAX, jsonx_str_or(msg, "name", ""));
+    snprintf(image.name, sizeof image.name, "%.*s", MEMIMAGE_NAME_MAX, jsonx_str_or(msg, "name", ""));
     say_held(t, caller, &image, false, err.text);
     if (passed >= 0)
         close(passed);
@@ -91,7 +92,7 @@ static void on_list(struct tier *t, int64_t caller, const json_t *msg)
         json_t *page = json_array(), *answer = json_pack("{s:s,s:o}", "t", "images", "images", page);
         for (size_t end = i + LIST_PAGE; i < n && i < end; i++) {
             json_t *image = json_object();
-            image_put(image, &images_at(t->images, i)->is);
+            memimage_put(image, &images_at(t->images, i)->is);
             (void)json_array_append_new(page, image);
         }
         jsonx_set(answer, "id", json_integer(jsonx_int_or(msg, "id", -1)));
@@ -100,13 +101,14 @@ static void on_list(struct tier *t, int64_t caller, const json_t *msg)
     } while (i < n);
 }
 
-static void give(void *ctx, struct waiter to, const struct image *want, struct held *image, const char *error)
+static void give(void *ctx, struct waiter to, const struct memimage *want, struct held *image,
+                 const char *error)
 {
     struct tier *t = ctx;
     json_t *msg = json_pack("{s:s}", "t", "image");
     jsonx_set(msg, "id", json_integer(to.question));
     if (want)
-        image_put(msg, want);
+        memimage_put(msg, want);
     if (error)
         jsonx_set_str(msg, "error", error);
     callers_answer(t->callers, to.caller, msg, image);
@@ -118,7 +120,7 @@ static bool is_sealed(const struct held *image)
     return fcntl(image->fd, F_GET_SEALS) & F_SEAL_WRITE;
 }
 
-static void fetch(struct tier *t, struct waiter to, const struct image *want, int64_t node)
+static void fetch(struct tier *t, struct waiter to, const struct memimage *want, int64_t node)
 {
     struct transfer_peer peer = {t->addrs[node], t->ports[node]};
     fetches_add(t->fetches, &peer, want, to);
@@ -126,12 +128,12 @@ static void fetch(struct tier *t, struct waiter to, const struct image *want, in
 
 static void on_open(struct tier *t, int64_t caller, const json_t *msg)
 {
-    struct image want;
+    struct memimage want;
     struct err err = {""};
     struct waiter to = {.caller = caller, .question = jsonx_int_or(msg, "id", -1)};
     int64_t node = jsonx_int_or(msg, "node", t->id.node_rank);
     bool local = node == t->id.node_rank;
-    if (image_get(msg, &want, &err) != 0) {
+    if (memimage_get(msg, &want, &err) != 0) {
         give(t, to, NULL, NULL, err.text);
         return;
     }

@@ -43,7 +43,7 @@ struct transfer {
     struct event *ready;
     char line[LINE_LIMIT];
     size_t line_len, line_at;
-    struct image is;
+    struct memimage is;
     struct held *out; /* what is sent */
     int in;           /* what is received, a memory file; or -1 */
     int64_t at;       /* bytes of the body that are done */
@@ -71,7 +71,7 @@ void transfer_proof_text(int64_t job, int64_t attempt, int64_t node_rank, char o
 /* ---- one transfer: making and ending ---- */
 
 static struct transfer *new_transfer(struct transfers *all, bool serving, bool push,
-                                     const struct image *image)
+                                     const struct memimage *image)
 {
     struct transfer *t = mem_zero(1, sizeof *t);
     *t = (struct transfer){
@@ -179,7 +179,7 @@ static json_t *say_who(const struct transfer *t)
     jsonx_set(msg, "by", json_integer(id->attempt));
     jsonx_set(msg, "node_rank", json_integer(id->node_rank));
     jsonx_set_str(msg, "proof", proof);
-    image_put(msg, &t->is);
+    memimage_put(msg, &t->is);
     return msg;
 }
 
@@ -187,7 +187,7 @@ static void begin_body_in(struct transfer *t)
 {
     struct err err = {""};
     images_make_room(t->all->images, t->is.name);
-    t->in = image_new(t->is.name, t->is.bytes, &err);
+    t->in = memimage_new(t->is.name, t->is.bytes, &err);
     t->digest = digest_new();
     if (t->in < 0)
         finish(t, err.text);
@@ -399,7 +399,7 @@ void transfer_push(struct transfers *all, const struct transfer_peer *peer, stru
     begin(t, peer, done, ctx);
 }
 
-void transfer_fetch(struct transfers *all, const struct transfer_peer *peer, const struct image *want,
+void transfer_fetch(struct transfers *all, const struct transfer_peer *peer, const struct memimage *want,
                     transfer_done *done, void *ctx)
 {
     begin(new_transfer(all, false, false, want), peer, done, ctx);
@@ -410,11 +410,11 @@ void transfer_fetch(struct transfers *all, const struct transfer_peer *peer, con
 void transfer_serve(struct transfers *all, int fd, const json_t *line)
 {
     struct err err = {""};
-    struct image image = {0};
+    struct memimage image = {0};
     const char *ask = jsonx_str_or(line, "ask", "");
     bool push = strcmp(ask, "hold") == 0, known = push || strcmp(ask, "open") == 0,
          busy = all->n_served >= TRANSFERS_MAX;
-    int bad = image_get(line, &image, &err);
+    int bad = memimage_get(line, &image, &err);
     image.attempt = push ? all->id.attempt : image.attempt;
     struct transfer *t = new_transfer(all, true, push, &image);
     t->fd = fd;

@@ -41,7 +41,7 @@ typedef void transfer_done(void *ctx, const struct transfer_end *end); /* called
 void transfer_push(struct transfers *t, const struct transfer_peer *peer, struct held *image,
                    transfer_done *done, void *ctx);
 /* Fetches an image and holds it here, as images_adopt does. */
-void transfer_fetch(struct transfers *t, const struct transfer_peer *peer, const struct image *want,
+void transfer_fetch(struct transfers *t, const struct transfer_peer *peer, const struct memimage *want,
                     transfer_done *done, void *ctx);
 
 /* The line by which another shim says who it is (which the port has checked with transfer_proof) and what it wants; fd is taken over. */

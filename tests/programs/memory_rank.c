@@ -44,9 +44,9 @@ static int64_t step_of(int64_t of_attempt, int64_t which)
 }
 
 /* What this rank's image of a step is; *content is the caller's. */
-static struct image image_of(int64_t step, unsigned char **content)
+static struct memimage image_of(int64_t step, unsigned char **content)
 {
-    struct image image = {.step = step, .rank = rank, .bytes = bytes};
+    struct memimage image = {.step = step, .rank = rank, .bytes = bytes};
     snprintf(image.name, sizeof image.name, "%s-%lld", name, (long long)rank);
     *content = mem_zero((size_t)bytes, 1);
     for (int64_t i = 0; i < bytes; i++)
@@ -79,8 +79,8 @@ static void hold(int64_t step)
     struct err err = {""};
     struct memory_held word;
     unsigned char *content;
-    struct image image = image_of(step, &content);
-    int fd = image_new(image.name, bytes, &err), n = 0;
+    struct memimage image = image_of(step, &content);
+    int fd = memimage_new(image.name, bytes, &err), n = 0;
     if (fd < 0 || pwrite(fd, content, (size_t)bytes, 0) != bytes || memory_hold(tier, &image, fd, &err) != 0)
         fail("hold", &err);
     while (n == 0 || word.buddy == alone) { /* a buddy that was away may be back */
@@ -111,7 +111,7 @@ static void get(void)
 {
     struct err err = {""};
     unsigned char *content;
-    struct image want = image_of(step_of(attempt - 1, LAST_STEP), &content);
+    struct memimage want = image_of(step_of(attempt - 1, LAST_STEP), &content);
     int fd = -1;
     for (int64_t node = MEMORY_HERE; fd < 0 && node < world; node++) {
         fd = memory_image(tier, &want, node, WAIT_MS, &err);

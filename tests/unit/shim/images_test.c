@@ -31,9 +31,9 @@ static int end(void **state)
     return 0;
 }
 
-static struct image an_image(const char *name, int64_t step, int64_t attempt)
+static struct memimage an_image(const char *name, int64_t step, int64_t attempt)
 {
-    struct image image = {.step = step, .bytes = 8, .attempt = attempt};
+    struct memimage image = {.step = step, .bytes = 8, .attempt = attempt};
     snprintf(image.name, sizeof image.name, "%s", name);
     snprintf(image.hash, sizeof image.hash, "%032llx", (unsigned long long)(step * 1000 + attempt));
     return image;
@@ -41,14 +41,14 @@ static struct image an_image(const char *name, int64_t step, int64_t attempt)
 
 static struct held *hold(const char *name, int64_t step, int64_t attempt)
 {
-    struct image image = an_image(name, step, attempt);
-    return images_hold(store, &image, image_new(name, 8, NULL));
+    struct memimage image = an_image(name, step, attempt);
+    return images_hold(store, &image, memimage_new(name, 8, NULL));
 }
 
 static void adopt(const char *name, int64_t step, int64_t attempt)
 {
-    struct image image = an_image(name, step, attempt);
-    images_drop(images_adopt(store, &image, image_new(name, 8, NULL)));
+    struct memimage image = an_image(name, step, attempt);
+    images_drop(images_adopt(store, &image, memimage_new(name, 8, NULL)));
 }
 
 static int by_text(const void *a, const void *b)
@@ -62,7 +62,7 @@ static void expect(const char *what)
     char texts[32][128], all[2048] = "", *sorted[32];
     size_t n = images_count(store);
     for (size_t i = 0; i < n; i++) {
-        const struct image *is = &images_at(store, i)->is;
+        const struct memimage *is = &images_at(store, i)->is;
         snprintf(texts[i], sizeof texts[i], "%s:%lld/%lld", is->name, (long long)is->attempt,
                  (long long)is->step);
         sorted[i] = texts[i];
@@ -145,7 +145,7 @@ static void test_find_is_by_content(void **state)
 {
     (void)state;
     hold("a", 10, 1);
-    struct image want = an_image("a", 10, 1);
+    struct memimage want = an_image("a", 10, 1);
     assert_non_null(images_find(store, &want));
     want.attempt = 7; /* whoever made it */
     assert_non_null(images_find(store, &want));

@@ -188,11 +188,11 @@ static struct memory_tier *rank_on(int64_t i)
 }
 
 /* An image of `bytes` bytes that say its step. */
-static int make(const char *name, int64_t step, int64_t bytes, struct image *image)
+static int make(const char *name, int64_t step, int64_t bytes, struct memimage *image)
 {
-    *image = (struct image){.step = step, .rank = 3, .bytes = bytes};
+    *image = (struct memimage){.step = step, .rank = 3, .bytes = bytes};
     snprintf(image->name, sizeof image->name, "%s", name);
-    int fd = image_new(name, bytes, NULL);
+    int fd = memimage_new(name, bytes, NULL);
     assert_true(fd >= 0);
     char *text = mem_zero((size_t)bytes, 1);
     for (int64_t i = 0; i < bytes; i++)
@@ -218,9 +218,9 @@ static struct memory_held next_word(struct memory_tier *m)
     return word;
 }
 
-static struct image hold(struct memory_tier *m, const char *name, int64_t step, int64_t bytes, bool buddy)
+static struct memimage hold(struct memory_tier *m, const char *name, int64_t step, int64_t bytes, bool buddy)
 {
-    struct image image;
+    struct memimage image;
     struct err err = {""};
     int fd = make(name, step, bytes, &image);
     assert_int_equal(memory_hold(m, &image, fd, &err), 0);
@@ -234,10 +234,10 @@ static struct image hold(struct memory_tier *m, const char *name, int64_t step, 
 }
 
 /* "a/10 b/20": what a node holds, in the order of the list. */
-static size_t held_on(int64_t i, struct image *out, size_t max)
+static size_t held_on(int64_t i, struct memimage *out, size_t max)
 {
     struct memory_tier *m = rank_on(i);
-    struct image *list;
+    struct memimage *list;
     struct err err = {""};
     size_t n;
     assert_int_equal(memory_list(m, WAIT_MS, &list, &n, &err), 0);
@@ -248,17 +248,17 @@ static size_t held_on(int64_t i, struct image *out, size_t max)
     return n;
 }
 
-static bool holds(int64_t i, const struct image *image)
+static bool holds(int64_t i, const struct memimage *image)
 {
-    struct image list[64];
+    struct memimage list[64];
     size_t n = held_on(i, list, 64);
     for (size_t k = 0; k < n; k++)
-        if (image_same(&list[k], image))
+        if (memimage_same(&list[k], image))
             return true;
     return false;
 }
 
-static void check_bytes(int fd, const struct image *image)
+static void check_bytes(int fd, const struct memimage *image)
 {
     char hash[DIGEST_SIZE];
     assert_true(fd >= 0);
@@ -276,8 +276,8 @@ static void test_held_here_and_at_the_buddy(void **state)
 {
     (void)state;
     struct memory_tier *m = rank_on(0);
-    struct image big = hold(m, "rank-00003.safetensors", 120, 9 << 20, true);
-    struct image small = hold(m, "manifest.json", 120, 1, true);
+    struct memimage big = hold(m, "rank-00003.safetensors", 120, 9 << 20, true);
+    struct memimage small = hold(m, "manifest.json", 120, 1, true);
     assert_true(holds(0, &big) && holds(0, &small));
     assert_true(holds(2, &big) && holds(2, &small));
     assert_int_equal(held_on(1, NULL, 0), 0);
@@ -294,7 +294,7 @@ static void test_what_another_node_holds_is_fetched(void **state)
     (void)state;
     struct err err = {""};
     struct memory_tier *m = rank_on(0), *other = rank_on(1);
-    struct image image = hold(m, "rank-00000.safetensors", 50, 3 << 20, true), no = image;
+    struct memimage image = hold(m, "rank-00000.safetensors", 50, 3 << 20, true), no = image;
     check_bytes(memory_image(other, &image, 2, WAIT_MS, &err), &image);
     assert_true(holds(1, &image));
     no.step = 51;
@@ -311,7 +311,7 @@ static void test_a_spoilt_image_is_fetched_from_the_buddy(void **state)
 {
     (void)state;
     struct err err = {""};
-    struct image image;
+    struct memimage image;
     struct memory_tier *m = rank_on(0);
     int fd = make("rank-00000.safetensors", 50, 4096, &image);
     assert_int_equal(memory_hold(m, &image, fd, &err), 0);
@@ -331,7 +331,7 @@ static void test_a_wrong_hash_does_not_reach_the_buddy(void **state)
 {
     (void)state;
     struct err err = {""};
-    struct image image;
+    struct memimage image;
     struct memory_tier *m = rank_on(0);
     int fd = make("a", 1, 4096, &image);
     image.hash[0] = image.hash[0] == 'a' ? 'b' : 'a';
@@ -351,7 +351,7 @@ static void test_a_buddy_that_is_away(void **state)
     stop_loop();
     close_node(2);
     start_loop();
-    struct image first = hold(m, "a", 1, 4096, false), second = hold(m, "a", 2, 4096, false);
+    struct memimage first = hold(m, "a", 1, 4096, false), second = hold(m, "a", 2, 4096, false);
     assert_true(holds(0, &first) && holds(0, &second));
     memory_close(m);
 }
@@ -372,7 +372,7 @@ static void test_the_next_attempt_takes_over(void **state)
 {
     (void)state;
     struct memory_tier *m = rank_on(0);
-    struct image old = hold(m, "a", 10, 4096, true), new = hold(m, "a", 20, 8192, true);
+    struct memimage old = hold(m, "a", 10, 4096, true), new = hold(m, "a", 20, 8192, true);
     memory_close(m);
     struct node before = node[0];
     stop_loop();
@@ -387,7 +387,7 @@ static void test_the_next_attempt_takes_over(void **state)
     struct err err = {""};
     check_bytes(memory_image(m, &old, MEMORY_HERE, WAIT_MS, &err), &old);
     check_bytes(memory_image(m, &new, MEMORY_HERE, WAIT_MS, &err), &new);
-    struct image list[4];
+    struct memimage list[4];
     assert_int_equal(held_on(0, list, 4), 2);
     assert_int_equal(list[0].attempt, 1);
     memory_close(m);
@@ -404,7 +404,7 @@ static void test_a_rank_that_vanishes_in_the_middle(void **state)
 {
     (void)state;
     struct err err = {""};
-    struct image image;
+    struct memimage image;
     struct memory_tier *m = rank_on(0);
     int fd = make("a", 1, 32 << 20, &image);
     assert_int_equal(memory_hold(m, &image, fd, &err), 0);
@@ -490,7 +490,7 @@ static void expect_refused(const char *fields, int passed, const char *why)
 static void test_bad_images_are_refused(void **state)
 {
     (void)state;
-    int memfd = image_new("x", 8, NULL), open_size = memfd_create("x", MFD_CLOEXEC), pipes[2];
+    int memfd = memimage_new("x", 8, NULL), open_size = memfd_create("x", MFD_CLOEXEC), pipes[2];
     char *path = str_printf("%s/file", dir);
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600), shm = open("/dev/shm", O_RDONLY | O_CLOEXEC);
     assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
@@ -516,7 +516,7 @@ static void test_packets_that_are_none_close_the_connection(void **state)
     (void)state;
     static const char *const texts[] = {
         "", "{", "[]", "7", "null", "{}x", "{\"t\":\"hold\",\"t\":\"list\"}", "\xff\xfe"};
-    int two[2] = {image_new("x", 8, NULL), image_new("x", 8, NULL)};
+    int two[2] = {memimage_new("x", 8, NULL), memimage_new("x", 8, NULL)};
     for (size_t i = 1; i < sizeof texts / sizeof *texts; i++) {
         int fd = raw();
         send_raw(fd, texts[i], strlen(texts[i]), two, i % 2);
@@ -614,7 +614,7 @@ static void test_too_many_connections(void **state)
     for (size_t i = 0; i < 39; i++)
         close(fds[i]);
     struct memory_tier *m = NULL;
-    struct image *list;
+    struct memimage *list;
     size_t n;
     int rc = -1;
     for (int64_t until = clock_boot_ms() + WAIT_MS;
