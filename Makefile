@@ -13,7 +13,7 @@ PKG_CONFIG ?= pkg-config
 .SUFFIXES:
 
 # Libraries are asked for only when something is compiled: `make deps`, `make help` and `make clean` run without them.
-PACKAGES := libevent libevent_pthreads jansson yaml-0.1 sqlite3 hwloc openblas libxxhash libutf8proc libcrypto libcurl pmix ompi-c
+PACKAGES := libevent libevent_pthreads jansson yaml-0.1 sqlite3 hwloc openblas libxxhash libutf8proc libcrypto libcurl expat pmix ompi-c
 NO_LIBS := deps help clean demo check distclean
 ifneq ($(filter-out $(NO_LIBS),$(or $(MAKECMDGOALS),all)),)
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) | sed 's/-I/-isystem /g')
@@ -25,7 +25,7 @@ LIBS_AGENT := $(call libs,hwloc) -ldl
 LIBS_SHIM := $(call libs,libevent_pthreads pmix)
 LIBS_LAUNCHER := $(call libs,libcurl)
 LIBS_KERNELS := $(call libs,openblas)
-LIBS_CHECKPOINT := $(call libs,libxxhash)
+LIBS_CHECKPOINT := $(call libs,libxxhash libcurl expat)
 LIBS_RUNTIME := $(call libs,ompi-c pmix libutf8proc) $(LIBS_CHECKPOINT)
 endif
 
@@ -288,6 +288,9 @@ $(BUILD)/tests/programs/memory_rank: $(call archives,checkpoint)
 $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o $(call archives,schema)
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS_RUNTIME) $(LIBS_SHIM) $(LIBS_DAEMON) $(SYSLIBS_schema) -o $@
+$(BUILD)/tests/programs/upload_probe: $(BUILD)/obj/tests/programs/upload_probe.o $(call archives,checkpoint)
+	@mkdir -p $(@D)
+	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_checkpoint) -o $@
 # Those of the runtime's insides, and one of them in double.
 $(addprefix $(BUILD)/tests/programs/,comm_check engine_check): $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o $(call archives,runtime)
 	@mkdir -p $(@D)

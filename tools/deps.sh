@@ -3,7 +3,7 @@
 # usage: deps.sh build (what `make` and `make demo` need) | deps.sh check (also what `make check` needs)
 set -euo pipefail
 packages=(build-essential pkg-config perl procps
-  libevent-dev libjansson-dev libyaml-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libxxhash-dev libutf8proc-dev
+  libevent-dev libjansson-dev libyaml-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libxxhash-dev libexpat1-dev libutf8proc-dev
   libpmix-dev libopenmpi-dev openmpi-bin libhwloc-dev libopenblas-openmp-dev)
 [ "${1:-check}" = build ] || packages+=(libcmocka-dev clang-format clang-tidy libomp-dev cppcheck sqlite3 jq)
 # tests/interop: any Node.js with npm will do; packages of others than Debian have npm inside and conflict with Debian's.
