@@ -80,10 +80,9 @@ static void tell_of_paths(const char *file, const struct job_train *t)
 static void tell_of_memory(const char *file, const struct job_spec *spec)
 {
     struct memory m;
-    if (spec->device == DEVICE_GPU)
-        return;
-    memory_of(spec, false, &m);
-    char *note = memorynote_host(spec, &m);
+    bool gpu = spec->device == DEVICE_GPU;
+    memory_of(spec, gpu, &m);
+    char *note = gpu ? memorynote_images(spec, &m) : memorynote_host(spec, &m);
     if (note)
         fprintf(stderr, "%s: note: %s\n", file, note);
     free(note);

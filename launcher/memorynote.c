@@ -21,31 +21,60 @@ static char *round_size(double bytes)
     return str_printf("%.0f%s", ceil(bytes / unit / step) * step, small ? "MiB" : "GiB");
 }
 
-/* " (6.2 GiB of it ...)": why it is more than the plan says. */
-static char *of_gradients(double bytes)
+/* " (6.2 GiB of it because …, 1.1 GiB for …)": why it is more than the plan says. */
+static char *of_it(const struct job_spec *spec, const struct memory *m)
 {
-    char size[FORMAT_SIZE];
-    if (bytes <= 0)
-        return str_dup("");
-    return str_printf(" (%s of it because the bundled runtime keeps gradients in fp32)",
-                      format_bytes((int64_t)bytes, size));
+    char a[FORMAT_SIZE], b[FORMAT_SIZE];
+    char *gradients = m->fp32_gradients > 0
+                          ? str_printf("%s of it because the bundled runtime keeps gradients in fp32",
+                                       format_bytes((int64_t)m->fp32_gradients, a))
+                          : str_dup("");
+    char *images = spec->checkpoint.memory_every > 0
+                       ? str_printf("%s%s for checkpoint.memory", gradients[0] ? ", " : "",
+                                    format_bytes((int64_t)m->images, b))
+                       : str_dup("");
+    bool any = gradients[0] || images[0];
+    char *text = str_printf("%s%s%s%s", any ? " (" : "", gradients, images, any ? ")" : "");
+    free(gradients);
+    free(images);
+    return text;
+}
+
+static bool is_enough(const struct job_spec *spec, double bytes)
+{
+    return spec->memory > 0 ? bytes <= (double)spec->memory : bytes < NOTICE;
+}
+
+static char *write_more(const struct job_spec *spec, double bytes, const char *what)
+{
+    char needs[FORMAT_SIZE], aside[FORMAT_SIZE];
+    char *size = round_size(bytes);
+    char *note = str_printf("a rank is predicted to need %s%s and resources.memory sets %s aside; placement "
+                            "counts only what is set aside: write resources.memory: %s",
+                            format_bytes((int64_t)bytes, needs), what,
+                            spec->memory > 0 ? format_bytes(spec->memory, aside) : "nothing", size);
+    free(size);
+    return note;
 }
 
 char *memorynote_host(const struct job_spec *spec, const struct memory *memory)
 {
-    char needs[FORMAT_SIZE], aside[FORMAT_SIZE];
-    double bytes = memory->total + memory->fp32_gradients;
-    if (spec->memory > 0 ? bytes <= (double)spec->memory : bytes < NOTICE)
+    double bytes = memory->total + memory->fp32_gradients + memory->images;
+    if (is_enough(spec, bytes))
         return NULL;
-    char *why = of_gradients(memory->fp32_gradients), *size = round_size(bytes);
-    char *note =
-        str_printf("a rank is predicted to need %s%s%s and resources.memory sets %s aside; placement "
-                   "counts only what is set aside: write resources.memory: %s",
-                   format_bytes((int64_t)bytes, needs), spec->device == DEVICE_AUTO ? " on a CPU" : "", why,
-                   spec->memory > 0 ? format_bytes(spec->memory, aside) : "nothing", size);
+    char *why = of_it(spec, memory);
+    char *what = str_printf("%s%s", spec->device == DEVICE_AUTO ? " on a CPU" : "", why);
+    char *note = write_more(spec, bytes, what);
     free(why);
-    free(size);
+    free(what);
     return note;
+}
+
+char *memorynote_images(const struct job_spec *spec, const struct memory *memory)
+{
+    if (spec->checkpoint.memory_every == 0 || is_enough(spec, memory->images))
+        return NULL;
+    return write_more(spec, memory->images, " of its node's memory for checkpoint.memory");
 }
 
 char *memorynote_gradients(const struct plan *plan)

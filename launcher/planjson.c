@@ -102,6 +102,7 @@ static json_t *memory_json(const struct plan *p)
     for (size_t i = 0; i < planparts_memory_count; i++)
         jsonx_set_real(o, planparts_memory_name(i), planparts_memory(p, i));
     jsonx_set_real(o, "in_flight", p->memory.in_flight);
+    jsonx_set_real(o, "images", p->memory.images);
     jsonx_set(o, "zero", zero_json(p));
     jsonx_set_real(o, "kv_cache_per_sequence", p->kv_cache);
     jsonx_set(o, "kv_sequences", p->memory_device > 0 ? json_real(p->kv_sequences) : json_null());

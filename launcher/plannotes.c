@@ -28,6 +28,8 @@ void plannotes_caution(struct plannotes *notes, const struct plan_request *reque
         plannotes_add(notes, str_printf("%s (docs/planning.md)", request->device->caution));
     plannotes_add(notes, request->device->gpu ? memorynote_gradients(plan)
                                               : memorynote_host(request->spec, &plan->memory));
+    if (request->device->gpu)
+        plannotes_add(notes, memorynote_images(request->spec, &plan->memory));
     if (request->spec->train.precision == PRECISION_FP8)
         plannotes_add(notes, str_dup("fp8 is planned as bf16: what its faster products gain is not predicted "
                                      "(docs/planning.md)"));

@@ -8,6 +8,8 @@
  * the allocator cannot use. */
 #define RESERVE_BYTES 3e9
 #define FP32_BYTES    4
+#define IMAGE_BYTES                                                                                          \
+    12 /* of a number in a checkpoint: itself and two moments, in fp32 (docs/checkpoint-format.md) */
 
 /* bf16: weights 2, gradients 2, fp32 master copy and two moments 12. fp32: 4, 4 and two moments 8. */
 struct widths {
@@ -144,6 +146,13 @@ static double gathered_bytes(const struct params_share *s, int64_t zero, double 
     return zero == 3 ? 2 * block * width : 0;
 }
 
+int64_t memory_n_images(const struct job_spec *spec)
+{
+    if (spec->checkpoint.memory_every == 0)
+        return 1;
+    return spec->checkpoint.buddy ? 4 : 2;
+}
+
 static void sum_up(struct memory *m)
 {
     m->total = m->weights + m->gradients + m->optimizer + m->gathered + m->activations + m->working +
@@ -165,6 +174,7 @@ static void of_stage(const struct job_spec *spec, enum params_place place, int64
         .gathered = gathered_bytes(&s, zero, w.number),
         .working = working_bytes(spec, recompute, w.number),
         .logits = logits_bytes(spec, s.head, w.number),
+        .images = (double)memory_n_images(spec) * sharded(&s, &n, true, IMAGE_BYTES),
         .in_flight = memory_in_flight(spec, stage),
     };
     out->activations =

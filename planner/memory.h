@@ -13,6 +13,7 @@ struct memory {
     double reserve;                       /* context, libraries, communication buffers, fragmentation */
     double total;
     double fp32_gradients; /* not in total: what gradients take more where they are added up in fp32 */
+    double images;         /* not in total: host memory for copies of the rank's part of a checkpoint */
     double in_flight; /* micro-batches whose activations wait, in whole passes through the rank's blocks */
 };
 
@@ -22,6 +23,10 @@ void memory_of(const struct job_spec *spec, bool gpu, struct memory *out);
 /* The same, of a given ZeRO stage and recomputation instead of the spec's. */
 void memory_with(const struct job_spec *spec, bool gpu, int64_t zero, enum job_recompute recompute,
                  struct memory *out);
+
+/* Copies of a rank's part of a checkpoint in the memory of its node: the one that a save writes from; with checkpoint.memory two, used in turn,
+ * and as many of the buddy's. */
+int64_t memory_n_images(const struct job_spec *spec);
 
 /* Bytes that one token and one block leave for the backward pass, all ranks of TP together. width: bytes of a number. */
 double memory_block_activation(const struct job_model *m, enum job_recompute recompute, double width);

@@ -87,4 +87,4 @@ is "memory that is enough" "$(notes train.yaml --set resources.memory=256MiB)" "
 like "memory that is too little" "$(notes train.yaml --set resources.memory=1MiB)" \
   "^train.yaml: note: a rank is predicted to need [0-9.]+ MiB on a CPU and resources.memory sets 1.00 MiB aside; placement counts only what is set aside: write resources.memory: 32MiB\$"
 like "none for a large model" "$(notes train.yaml --set 'train.model={preset: llama3-8b, context: 128}')" \
-  "a rank is predicted to need 12[0-9] GiB on a CPU and resources.memory sets nothing aside; .*: write resources.memory: 130GiB\$"
+  "a rank is predicted to need 21[0-9] GiB on a CPU and resources.memory sets nothing aside; .*: write resources.memory: 220GiB\$"

@@ -181,6 +181,26 @@ static void fp32_gradients_are_not_in_the_total(void **state)
     SAME(full.fp32_gradients, 0, 0);
 }
 
+/* A rank writes its part of the parameters, cut over the replicas whatever ZeRO does, each with two moments; how many copies are in its node's memory. */
+static void images_are_counted(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t every;
+        bool buddy;
+        int64_t images;
+    } rows[] = {{0, true, 1}, {1, true, 4}, {50, false, 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_spec *spec = spec_of("preset: llama3-8b", 8, 1, "dp: 8");
+        spec->checkpoint.memory_every = rows[i].every;
+        spec->checkpoint.buddy = rows[i].buddy;
+        assert_int_equal(memory_n_images(spec), rows[i].images);
+        struct memory m = memory(spec, RECOMPUTE_NONE);
+        NEAR(m.images, (double)rows[i].images * 12 * 8030261248.0 / 8, 1e-12);
+        SAME(m.total, m.weights + m.gradients + m.optimizer + m.activations + m.logits + m.reserve, 1);
+    }
+}
+
 static void experts_shard_over_fewer(void **state)
 {
     (void)state;
@@ -217,6 +237,7 @@ int main(void)
         cmocka_unit_test(schedules_keep_what_they_must),
         cmocka_unit_test(each_zero_stage_cuts_one_more),
         cmocka_unit_test(fp32_gradients_are_not_in_the_total),
+        cmocka_unit_test(images_are_counted),
         cmocka_unit_test(experts_shard_over_fewer),
         cmocka_unit_test(recomputation_saves_and_works_on_one_block),
     };
