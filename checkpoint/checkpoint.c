@@ -167,11 +167,6 @@ struct checkpoint_record checkpoint_describe(const struct checkpoint_array *arra
     return (struct checkpoint_record){bytes, len};
 }
 
-void checkpoint_record_file(struct checkpoint_record *record, const struct manifest_file *file)
-{
-    memcpy(record->bytes, file, sizeof *file);
-}
-
 /* A piece and the file that it is in. */
 struct part {
     struct record_piece piece;
@@ -248,8 +243,8 @@ static int describe_tensors(struct manifest *m, struct parts *parts, struct err 
 }
 
 /* NULL with a sentence. */
-static struct manifest *assemble(const struct checkpoint_record *records, size_t count,
-                                 const struct manifest_state *state, struct err *err)
+static struct manifest *assemble(const struct checkpoint_record *records, const struct manifest_file *files,
+                                 size_t count, const struct manifest_state *state, struct err *err)
 {
     struct manifest *m = mem_zero(1, sizeof *m);
     struct parts parts = {0};
@@ -259,6 +254,8 @@ static struct manifest *assemble(const struct checkpoint_record *records, size_t
     m->files = mem_zero(count, sizeof *m->files);
     for (size_t i = 0; rc == 0 && i < count; i++)
         rc = add_record(&parts, &records[i], i, &m->files[i], err);
+    if (files)
+        memcpy(m->files, files, count * sizeof *files);
     if (rc == 0)
         rc = describe_tensors(m, &parts, err);
     free(parts.items);
@@ -268,19 +265,20 @@ static struct manifest *assemble(const struct checkpoint_record *records, size_t
     return NULL;
 }
 
-int checkpoint_seal(const char *folder, const struct checkpoint_record *records, size_t count,
-                    const struct manifest_state *state, struct err *err)
+int checkpoint_seal(const char *folder, const struct checkpoint_record *records,
+                    const struct manifest_file *files, size_t count, const struct manifest_state *state,
+                    struct err *err)
 {
-    struct manifest *m = assemble(records, count, state, err);
+    struct manifest *m = assemble(records, files, count, state, err);
     int rc = m ? manifest_write(folder, m, err) : -1;
     manifest_free(m);
     return rc;
 }
 
-char *checkpoint_manifest(const struct checkpoint_record *records, size_t count,
-                          const struct manifest_state *state, struct err *err)
+char *checkpoint_manifest(const struct checkpoint_record *records, const struct manifest_file *files,
+                          size_t count, const struct manifest_state *state, struct err *err)
 {
-    struct manifest *m = assemble(records, count, state, err);
+    struct manifest *m = assemble(records, files, count, state, err);
     char *text = m ? manifest_print(m, err) : NULL;
     manifest_free(m);
     return text;

@@ -62,17 +62,15 @@ struct checkpoint_record {
 struct checkpoint_record checkpoint_describe(const struct checkpoint_array *arrays, size_t count,
                                              const struct manifest_file *file);
 
-/* Another file of the same pieces. */
-void checkpoint_record_file(struct checkpoint_record *record, const struct manifest_file *file);
-
-/* Writes folder/manifest.json over shards that all ranks have written; records (count), in any order. Checks that they hold each element of
+/* Writes folder/manifest.json over shards that all ranks have written; records and files (count each; files NULL: those of the records) belong together, in any order. Checks that they hold each element of
  * each tensor exactly once. Fsyncs the folder. 0, or -1 with a sentence. */
-int checkpoint_seal(const char *folder, const struct checkpoint_record *records, size_t count,
-                    const struct manifest_state *state, struct err *err);
+int checkpoint_seal(const char *folder, const struct checkpoint_record *records,
+                    const struct manifest_file *files, size_t count, const struct manifest_state *state,
+                    struct err *err);
 
 /* The text of that manifest. free(); NULL with a sentence. */
-char *checkpoint_manifest(const struct checkpoint_record *records, size_t count,
-                          const struct manifest_state *state, struct err *err);
+char *checkpoint_manifest(const struct checkpoint_record *records, const struct manifest_file *files,
+                          size_t count, const struct manifest_state *state, struct err *err);
 
 /* Checks the manifest, that every file has its size, and the hash of files part, part+parts, … (0, 1 = all; parts 0 = no hash at all).
  * Fills *state. 0, or -1 with a sentence naming the file and what is wrong with it. */
@@ -90,7 +88,12 @@ enum checkpoint_result { CHECKPOINT_ERROR = -1, CHECKPOINT_OK = 0, CHECKPOINT_OT
 enum checkpoint_result checkpoint_load(const char *folder, const struct checkpoint_array *arrays,
                                        size_t count, struct err *err);
 
-/* The same with the manifest already read. */
+/* Which of the manifest's files hold something of the arrays: sets those of needed (n_files). As checkpoint_load. */
+enum checkpoint_result checkpoint_needs(const char *folder, const struct manifest *manifest,
+                                        const struct checkpoint_array *arrays, size_t count, bool *needed,
+                                        struct err *err);
+
+/* checkpoint_load with the manifest already read. */
 enum checkpoint_result checkpoint_load_from(const char *folder, const struct manifest *manifest,
                                             const struct checkpoint_array *arrays, size_t count,
                                             struct err *err);

@@ -133,6 +133,21 @@ static enum checkpoint_result plan(struct fetch_list *list, const char *folder, 
     return CHECKPOINT_OK;
 }
 
+enum checkpoint_result checkpoint_needs(const char *folder, const struct manifest *manifest,
+                                        const struct checkpoint_array *arrays, size_t count, bool *needed,
+                                        struct err *err)
+{
+    struct fetch_list list = {0};
+    enum checkpoint_result rc = plan(&list, folder, manifest, arrays, count, err);
+    for (size_t i = 0; rc == CHECKPOINT_OK && i < list.count;
+         i++) { /* names are those of the manifest itself */
+        size_t offset = (size_t)(list.items[i].file - (const char *)manifest->files);
+        needed[offset / sizeof *manifest->files] = true;
+    }
+    fetch_free(&list);
+    return rc;
+}
+
 enum checkpoint_result checkpoint_load_from(const char *folder, const struct manifest *manifest,
                                             const struct checkpoint_array *arrays, size_t count,
                                             struct err *err)

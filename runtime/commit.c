@@ -23,7 +23,7 @@ static int put_on_shelf(struct run *run, const struct commit *c, struct err *err
 int commit_checkpoint(struct run *run, const struct commit *c, struct err *err)
 {
     if (metrics_sync(run->metrics, err) != 0 ||
-        checkpoint_seal(c->folder, c->records, c->n_records, c->state, err) != 0)
+        checkpoint_seal(c->folder, c->records, c->files, c->n_files, c->state, err) != 0)
         return EXIT_ERROR;
     enum claim_result claim = claim_lock(run->claim, err);
     if (claim != CLAIM_OK)

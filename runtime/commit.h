@@ -6,9 +6,10 @@
 
 /* What rank 0 knows of all shards of a save. */
 struct commit {
-    const char *folder; /* hidden, of shelf_begin */
-    const struct checkpoint_record *records;
-    size_t n_records;
+    const char *folder;                      /* hidden, of shelf_begin */
+    const struct checkpoint_record *records; /* (n_files) which pieces each has */
+    const struct manifest_file *files;       /* (n_files) */
+    size_t n_files;
     const struct manifest_state *state;
 };
 

@@ -13,6 +13,8 @@
 #include "common/mem.h"
 #include "runtime/convert/weights.h"
 #include "runtime/exits.h"
+#include "runtime/held.h"
+#include "runtime/save.h"
 #include "runtime/stored.h"
 
 #define CANDIDATES_MAX 4096
@@ -175,11 +177,10 @@ static void load_fp8(struct run *run, int64_t step, const char *folder)
         log_warn("%s has no magnitudes of fp8 for this mesh: they are looked for anew", folder);
 }
 
-/* All numbers of the checkpoint of `step`, on every rank its own. */
-static int load_numbers(struct run *run, int64_t step)
+/* All numbers of the checkpoint of `step` in a folder, on every rank its own. */
+static int load_numbers(struct run *run, int64_t step, const char *folder)
 {
     struct err err = {""};
-    char *folder = shelf_path(run->spec->checkpoint.directory, step);
     enum checkpoint_result rc = checkpoint_load(folder, run->arrays, run->n_arrays, &err);
     int code = rc == CHECKPOINT_OK ? 0 : rc == CHECKPOINT_OTHER_MODEL ? EXIT_NO_RETRY : EXIT_ERROR;
     code = run_agree(run, code, &err);
@@ -187,29 +188,67 @@ static int load_numbers(struct run *run, int64_t step)
         store_spread(engine_store(run->engine));
         load_fp8(run, step, folder);
     }
-    free(folder);
     return code;
 }
 
-static int load(struct run *run, int64_t step, const struct manifest_state *found)
+static int load(struct run *run, int64_t step, const char *folder, const struct manifest_state *found)
 {
     struct err err = {""};
     int code = run_agree(run, check_model(run, step, found, &err), &err);
     run->other_mesh = same_mesh(&run->state, found) ? 0 : step;
     if (code == 0)
-        code = load_numbers(run, step);
+        code = load_numbers(run, step, folder);
     if (code != 0)
         return code;
-    if (run->rank == 0) {
+    if (run->rank == 0)
         compare_states(&run->state, found);
-        printf("resuming from step %" PRId64 ", written by attempt %" PRId64 " on %" PRId64 " rank(s)\n",
-               step, found->attempt, found->tp * found->pp * found->cp * found->dp);
-    }
     run->state.step = found->step;
     run->state.samples = found->samples;
     run->state.tokens = found->tokens;
+    return 0;
+}
+
+static int64_t ranks_of(const struct manifest_state *s)
+{
+    return s->tp * s->pp * s->cp * s->dp;
+}
+
+static int load_stored(struct run *run, int64_t step, const struct manifest_state *found)
+{
+    char *folder = shelf_path(run->spec->checkpoint.directory, step);
+    int code = load(run, step, folder, found);
+    free(folder);
+    if (code != 0)
+        return code;
+    if (run->rank == 0)
+        printf("resuming from step %" PRId64 ", written by attempt %" PRId64 " on %" PRId64 " rank(s)\n",
+               step, found->attempt, ranks_of(found));
     run->saved = run->verified = step;
     return 0;
+}
+
+/* ---- from memory ------------------------------------------------------------------------------------------------------- */
+
+/* A copy that is as new as anything in storage. *done: the run goes on from it. */
+static int try_memory(struct run *run, const struct candidates *c, bool *done)
+{
+    struct memory_tier *memory = save_memory(run);
+    bool allowed = run->spec->checkpoint.resume == JOB_RESUME_AUTO || run->state.attempt > 1;
+    int64_t stored = c->count > 0 ? c->steps[0] : 0;
+    struct held_checkpoint *held = memory && allowed ? held_find(run, memory, stored) : NULL;
+    *done = held != NULL;
+    if (!held)
+        return 0;
+    const struct manifest_state *found = &held->manifest->state;
+    int code = load(run, held->step, held->folder, found);
+    double fetched = comm_sum_double(comm_world(run->comm), (double)held->fetched);
+    if (code == 0 && run->rank == 0)
+        printf("resuming from step %" PRId64 ", held in memory by attempt %" PRId64 " on %" PRId64
+               " rank(s); %.1f MiB came from other nodes, 0 bytes from storage\n",
+               held->step, found->attempt, ranks_of(found), fetched / 1048576);
+    run->saved = stored; /* what a rollback goes to; not read yet */
+    held_free(held);
+    return code;
 }
 
 static int set_aside(struct run *run, struct err *err)
@@ -274,20 +313,23 @@ int resume_run(struct run *run)
     struct candidates *c = mem_zero(1, sizeof *c);
     struct manifest_state found;
     int64_t step = 0;
+    bool done = false;
     int code = list_candidates(run, c);
     if (code == 0)
+        code = try_memory(run, c, &done);
+    if (code == 0 && !done)
         code = choose_by_rule(run, c, &found, &step);
-    if (code == 0)
-        code = step > 0 ? load(run, step, &found) : 0;
-    if (code == 0 && step == 0)
-        code = begin(run);
+    if (code == 0 && !done)
+        code = step > 0 ? load_stored(run, step, &found) : begin(run);
     free(c);
     return code == 0 ? leave_branch(run) : code;
 }
 
 int resume_back(struct run *run)
 {
-    int code = load_numbers(run, run->saved);
+    char *folder = shelf_path(run->spec->checkpoint.directory, run->saved);
+    int code = load_numbers(run, run->saved, folder);
+    free(folder);
     if (code != 0)
         return code;
     if (run->rank == 0)

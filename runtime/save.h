@@ -8,10 +8,13 @@
 
 #include <stdbool.h>
 
+#include "common/memory.h"
 #include "runtime/run.h"
 
-/* Sets the memory for saves aside. 0, or an exit code. */
+/* Sets the memory for saves aside, and finds the shim that holds copies where the job has a memory tier. 0, or an exit code. */
 int save_open(struct run *run);
+/* That shim; NULL: there is no memory tier. Not to be used while a save is under way. */
+struct memory_tier *save_memory(const struct run *run);
 /* Ends what is under way, unfinished, and frees. Not collective: also for a rank that ends alone. */
 void save_close(struct run *run);
 
@@ -24,6 +27,7 @@ int save_advance(struct run *run, int busy);
  * fails is told and changes nothing on the shelf; training goes on: 0. EXIT_ERROR only when the last one failed; EXIT_SUPERSEDED. */
 int save_if_due(struct run *run, int signals, bool last);
 
+bool save_under_way(const struct run *run);
 /* Waits until nothing is under way. 0 or EXIT_SUPERSEDED. */
 int save_wait(struct run *run);
 

@@ -194,11 +194,11 @@ static int setup(struct run *run)
     if (code == 0)
         code = run_agree(run, run->rank == 0 ? own_directory(run, &err) : 0, &err);
     if (code == 0)
+        code = save_open(run);
+    if (code == 0)
         code = resume_run(run);
     if (code == 0)
         code = run_agree(run, run->rank == 0 ? run_fenced(run, open_metrics, &err) : 0, &err);
-    if (code == 0)
-        code = save_open(run);
     if (code != 0)
         return code;
     recall(run);

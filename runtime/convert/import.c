@@ -91,7 +91,7 @@ static int seal(const struct tensor_list *list, const struct manifest_file *file
         memcpy(arrays[i].name, t->name, sizeof t->name);
     }
     struct checkpoint_record record = checkpoint_describe(arrays, list->count, file);
-    int rc = checkpoint_seal(folder, &record, 1, state, err);
+    int rc = checkpoint_seal(folder, &record, NULL, 1, state, err);
     free(record.bytes);
     free(pieces);
     free(arrays);

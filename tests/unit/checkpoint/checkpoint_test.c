@@ -135,10 +135,10 @@ static void test_seal_refuses(void **state)
         other.shape[0] = rows[i].rows;
         records[0] = checkpoint_describe(&a, 1, &file);
         records[1] = checkpoint_describe(&other, 1, &file);
-        assert_int_equal(checkpoint_seal(folder, records, 2, &state_100, &err), -1);
+        assert_int_equal(checkpoint_seal(folder, records, NULL, 2, &state_100, &err), -1);
         assert_contains(err.text, rows[i].says);
         records[1].len--;
-        assert_int_equal(checkpoint_seal(folder, records, 2, &state_100, &err), -1);
+        assert_int_equal(checkpoint_seal(folder, records, NULL, 2, &state_100, &err), -1);
         assert_contains(err.text, "the record of shard 1");
         free(records[0].bytes);
         free(records[1].bytes);

@@ -48,7 +48,7 @@ static char *save_arrays(const char *name, const struct checkpoint_array *arrays
     if (checkpoint_write_shard(folder, 0, arrays, n, &file, &err) != 0)
         fail_msg("%s", err.text);
     struct checkpoint_record record = checkpoint_describe(arrays, n, &file);
-    if (checkpoint_seal(folder, &record, 1, &state_100, &err) != 0)
+    if (checkpoint_seal(folder, &record, NULL, 1, &state_100, &err) != 0)
         fail_msg("%s", err.text);
     free(record.bytes);
     return folder;

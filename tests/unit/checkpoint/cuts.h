@@ -162,7 +162,7 @@ static inline char *save(const char *name, enum cut cut, int size)
         records[rank] = checkpoint_describe(r->arrays, TENSORS, &file);
         rank_free(r);
     }
-    if (checkpoint_seal(folder, records, (size_t)size, &state_100, &err) != 0)
+    if (checkpoint_seal(folder, records, NULL, (size_t)size, &state_100, &err) != 0)
         fail_msg("%s", err.text);
     for (int rank = 0; rank < size; rank++)
         free(records[rank].bytes);

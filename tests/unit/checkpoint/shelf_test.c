@@ -41,7 +41,7 @@ static void commit_with(int64_t step, float value, double held_loss)
     assert_non_null(folder);
     if (checkpoint_write_shard(folder, 0, &array, 1, &file, &err) == 0)
         record = checkpoint_describe(&array, 1, &file);
-    if (!record.bytes || checkpoint_seal(folder, &record, 1, &at, &err) != 0 ||
+    if (!record.bytes || checkpoint_seal(folder, &record, NULL, 1, &at, &err) != 0 ||
         shelf_commit(dir, folder, step, &err) != 0)
         fail_msg("%s", err.text);
     assert_int_equal(access(folder, F_OK), -1);

@@ -81,7 +81,7 @@ static int save(const char *dir, int64_t step, struct err *err)
         goto out;
     for (size_t i = 0; i < 2; i++)
         records[i] = checkpoint_describe(&halves[i], 1, &files[i]);
-    if (checkpoint_seal(folder, records, 2, &at, err) != 0 || claim_lock(claim, err) != CLAIM_OK)
+    if (checkpoint_seal(folder, records, NULL, 2, &at, err) != 0 || claim_lock(claim, err) != CLAIM_OK)
         goto out;
     rc = shelf_commit(dir, folder, step, err);
     claim_unlock(claim);

@@ -67,7 +67,7 @@ static char *save(size_t model)
     }
     const struct manifest_state at = {
         .step = 7, .tp = 1, .pp = 1, .cp = 1, .dp = 2, .ep = 1, .model = models[model].model};
-    if (checkpoint_seal(folder, records, 2, &at, &err) != 0)
+    if (checkpoint_seal(folder, records, NULL, 2, &at, &err) != 0)
         fail_msg("%s", err.text);
     free(records[0].bytes);
     free(records[1].bytes);
@@ -338,7 +338,7 @@ static void test_export_refuses(void **state)
         assert_int_equal(fs_mkdirs(folder, 0755, &err), 0);
         assert_int_equal(checkpoint_write_shard(folder, 0, &a, 1, &file, &err), 0);
         struct checkpoint_record record = checkpoint_describe(&a, 1, &file);
-        assert_int_equal(checkpoint_seal(folder, &record, 1, &at, &err), 0);
+        assert_int_equal(checkpoint_seal(folder, &record, NULL, 1, &at, &err), 0);
         struct weights *w = open_weights(folder);
         const struct export_request request = {w, t, "x", DTYPE_F32, 1};
         assert_int_equal(export_check(&request, &err), -1);

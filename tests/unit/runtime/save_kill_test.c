@@ -17,7 +17,7 @@
 #include "checkpoint/claim.h"
 #include "checkpoint/shelf.h"
 #include "common/mix.h"
-#include "runtime/image.h"
+#include "runtime/snapshot.h"
 
 enum { SIDE = 48, RANKS = 2, OFFSETS = 200 };
 
@@ -119,16 +119,16 @@ static float number(int64_t step, size_t i)
 static int write_shard(const char *folder, int rank, struct checkpoint_record *record, struct err *err)
 {
     struct checkpoint_array array = array_of(&halves[rank]);
-    struct image *image = image_new(&array, 1, false, err);
+    struct snapshot *image = snapshot_new(&array, 1, false, err);
     struct manifest_file file;
     atomic_bool stop = false;
     checkpoint_shard_name(rank, file.name);
     char *path = str_printf("%s/%s", folder, file.name);
-    file.bytes = image_bytes(image);
-    image_stage(image);
-    int rc = image_write(image, path, &stop, file.hash, err);
+    file.bytes = snapshot_bytes(image);
+    snapshot_stage(image);
+    int rc = snapshot_write(image, path, &stop, file.hash, err);
     *record = checkpoint_describe(&array, 1, &file);
-    image_free(image);
+    snapshot_free(image);
     free(path);
     return rc;
 }
@@ -145,7 +145,7 @@ static int save(struct claim *claim, int64_t step, int64_t *verified, struct err
     for (int r = 0; rc == 0 && r < RANKS; r++)
         rc = write_shard(folder, r, &records[r], err);
     if (rc == 0)
-        rc = checkpoint_seal(folder, records, RANKS, &at, err);
+        rc = checkpoint_seal(folder, records, NULL, RANKS, &at, err);
     if (rc == 0 && claim_lock(claim, err) == CLAIM_OK) {
         rc = shelf_commit(dir, folder, step, err);
         atomic_store(durable, step);

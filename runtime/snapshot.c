@@ -1,5 +1,5 @@
-/* image: see image.h. Where each piece goes is settled at the start, in runs of at most COPY_BYTES, so that staging is one loop of copies. */
-#include "runtime/image.h"
+/* snapshot: see snapshot.h. Where each piece goes is settled at the start, in runs of at most COPY_BYTES, so that staging is one loop of copies. */
+#include "runtime/snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 
 #include "common/fsutil.h"
 #include "common/mem.h"
+#include "common/memimage.h"
 
 #define COPY_BYTES  ((size_t)4 << 20)
 #define WRITE_BYTES ((size_t)4 << 20)
@@ -24,7 +25,7 @@ struct run_of_numbers {
     void (*to_host)(void *out, const void *x, size_t bytes); /* NULL: plain memory */
 };
 
-struct image {
+struct snapshot {
     int fd;
     char *bytes;
     uint64_t size;
@@ -35,7 +36,7 @@ struct image {
 
 /* ---- layout ---- */
 
-static void add_run(struct image *im, char *to, const float *from, size_t numbers,
+static void add_run(struct snapshot *im, char *to, const float *from, size_t numbers,
                     const struct checkpoint_memory *memory)
 {
     size_t bytes = numbers * sizeof *from;
@@ -50,7 +51,7 @@ static void add_run(struct image *im, char *to, const float *from, size_t number
 }
 
 /* Returns what comes behind it. */
-static char *add_piece(struct image *im, char *to, const struct checkpoint_piece *p,
+static char *add_piece(struct snapshot *im, char *to, const struct checkpoint_piece *p,
                        const struct checkpoint_memory *memory)
 {
     size_t rows = p->to[0] - p->from[0], width = p->to[1] - p->from[1];
@@ -63,7 +64,7 @@ static char *add_piece(struct image *im, char *to, const struct checkpoint_piece
     return to;
 }
 
-static void add_arrays(struct image *im, char *to, const struct checkpoint_array *arrays, size_t count)
+static void add_arrays(struct snapshot *im, char *to, const struct checkpoint_array *arrays, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < arrays[i].n_pieces; k++)
@@ -71,22 +72,19 @@ static void add_arrays(struct image *im, char *to, const struct checkpoint_array
 }
 
 /* Pages are taken now: without memory this is where it shows, not in the middle of a copy. */
-static int make_shared(struct image *im, struct err *err)
+static int make_shared(struct snapshot *im, struct err *err)
 {
-    im->fd = memfd_create("belay-image", MFD_CLOEXEC | MFD_ALLOW_SEALING); /* common/memory.h seals it */
-    if (im->fd < 0)
-        return err_sys(err, "cannot make memory for checkpoints");
-    int rc = 0;
-    do
+    im->fd = memimage_new("belay-image", (int64_t)im->size, err);
+    int rc = im->fd < 0 ? -1 : EINTR;
+    while (rc == EINTR)
         rc = posix_fallocate(im->fd, 0, (off_t)im->size);
-    while (rc == EINTR);
+    if (rc <= 0)
+        return rc;
     errno = rc;
-    return rc == 0
-               ? 0
-               : err_sys(err, "cannot set %" PRIu64 " MiB of memory aside for checkpoints", im->size >> 20);
+    return err_sys(err, "cannot set %" PRIu64 " MiB of memory aside for checkpoints", im->size >> 20);
 }
 
-static int set_aside(struct image *im, bool shared, struct err *err)
+static int set_aside(struct snapshot *im, bool shared, struct err *err)
 {
     int flags = MAP_POPULATE | (shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
     if (shared && make_shared(im, err) != 0)
@@ -98,9 +96,10 @@ static int set_aside(struct image *im, bool shared, struct err *err)
     return 0;
 }
 
-struct image *image_new(const struct checkpoint_array *arrays, size_t count, bool shared, struct err *err)
+struct snapshot *snapshot_new(const struct checkpoint_array *arrays, size_t count, bool shared,
+                              struct err *err)
 {
-    struct image *im = mem_zero(1, sizeof *im);
+    struct snapshot *im = mem_zero(1, sizeof *im);
     size_t n, head;
     im->fd = -1;
     struct safetensors_tensor *entries = checkpoint_entries(arrays, count, &n);
@@ -115,30 +114,30 @@ struct image *image_new(const struct checkpoint_array *arrays, size_t count, boo
     free(entries);
     if (rc == 0)
         return im;
-    image_free(im);
+    snapshot_free(im);
     return NULL;
 }
 
-void image_free(struct image *image)
+void snapshot_free(struct snapshot *snapshot)
 {
-    if (!image)
+    if (!snapshot)
         return;
-    if (image->bytes)
-        (void)munmap(image->bytes, image->size); /* a mapping of our own */
-    if (image->fd >= 0)
-        close(image->fd);
-    free(image->runs);
-    free(image);
+    if (snapshot->bytes)
+        (void)munmap(snapshot->bytes, snapshot->size); /* a mapping of our own */
+    if (snapshot->fd >= 0)
+        close(snapshot->fd);
+    free(snapshot->runs);
+    free(snapshot);
 }
 
-uint64_t image_bytes(const struct image *image)
+uint64_t snapshot_bytes(const struct snapshot *snapshot)
 {
-    return image->size;
+    return snapshot->size;
 }
 
-int image_fd(const struct image *image)
+int snapshot_fd(const struct snapshot *snapshot)
 {
-    return image->fd;
+    return snapshot->fd;
 }
 
 /* ---- content ---- */
@@ -151,20 +150,20 @@ static void copy_run(const struct run_of_numbers *r)
         memcpy(r->to, r->from, r->bytes);
 }
 
-void image_stage(struct image *image)
+void snapshot_stage(struct snapshot *snapshot)
 {
-#pragma omp parallel for schedule(dynamic, 1) if (!image->device)
-    for (size_t i = 0; i < image->n_runs; i++)
-        copy_run(&image->runs[i]);
+#pragma omp parallel for schedule(dynamic, 1) if (!snapshot->device)
+    for (size_t i = 0; i < snapshot->n_runs; i++)
+        copy_run(&snapshot->runs[i]);
 }
 
-void image_hash(const struct image *image, char hash[DIGEST_SIZE])
+void snapshot_hash(const struct snapshot *snapshot, char hash[DIGEST_SIZE])
 {
-    digest_bytes(image->bytes, image->size, hash);
+    digest_bytes(snapshot->bytes, snapshot->size, hash);
 }
 
 /* One pass: a part is hashed while it is in cache, and on its way to the disk while the next one is written. */
-static int write_all(const struct image *im, int fd, const char *path, const atomic_bool *stop,
+static int write_all(const struct snapshot *im, int fd, const char *path, const atomic_bool *stop,
                      struct digest *digest, struct err *err)
 {
     for (uint64_t at = 0, n; at < im->size; at += n) {
@@ -179,14 +178,14 @@ static int write_all(const struct image *im, int fd, const char *path, const ato
     return fsync(fd) == 0 ? 0 : err_sys(err, "cannot write %s", path);
 }
 
-int image_write(const struct image *image, const char *path, const atomic_bool *stop, char hash[DIGEST_SIZE],
-                struct err *err)
+int snapshot_write(const struct snapshot *snapshot, const char *path, const atomic_bool *stop,
+                   char hash[DIGEST_SIZE], struct err *err)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
         return err_sys(err, "cannot make %s", path);
     struct digest *digest = digest_new();
-    int rc = write_all(image, fd, path, stop, digest, err);
+    int rc = write_all(snapshot, fd, path, stop, digest, err);
     digest_end(digest, hash);
     if (close(fd) != 0 && rc == 0)
         rc = err_sys(err, "cannot write %s", path);

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "runtime/image.h"
+#include "runtime/snapshot.h"
 
 enum { ROWS = 37, COLUMNS = 53, MANY = 3 << 20 };
 
@@ -62,20 +62,20 @@ static void test_old_values(bool shared)
     atomic_bool stop = false;
     char hash[DIGEST_SIZE], *folder = scratch_path(shared ? "shared" : "plain");
     assert_int_equal(fs_mkdirs(folder, 0755, &err), 0);
-    struct image *im = image_new(n->arrays, 3, shared, &err);
+    struct snapshot *im = snapshot_new(n->arrays, 3, shared, &err);
     assert_non_null(im);
-    assert_int_equal(image_fd(im) >= 0, shared);
+    assert_int_equal(snapshot_fd(im) >= 0, shared);
     assert_int_equal(checkpoint_write_shard(folder, 3, n->arrays, 3, &file, &err), 0);
-    image_stage(im);
+    snapshot_stage(im);
     fill(n, -7); /* training goes on */
     char *path = str_printf("%s/image", folder), *other = str_printf("%s/%s", folder, file.name);
-    assert_int_equal(image_write(im, path, &stop, hash, &err), 0);
+    assert_int_equal(snapshot_write(im, path, &stop, hash, &err), 0);
     assert_same_files(path, other);
     assert_string_equal(hash, file.hash);
-    assert_int_equal(image_bytes(im), file.bytes);
-    image_hash(im, hash);
+    assert_int_equal(snapshot_bytes(im), file.bytes);
+    snapshot_hash(im, hash);
     assert_string_equal(hash, file.hash);
-    image_free(im);
+    snapshot_free(im);
     free(other);
     free(path);
     free(folder);
@@ -95,18 +95,18 @@ static void the_second_staging_replaces_the_first(void **state)
     struct err err;
     struct numbers *n = make();
     char first[DIGEST_SIZE], second[DIGEST_SIZE], again[DIGEST_SIZE];
-    struct image *im = image_new(n->arrays, 3, false, &err);
-    image_stage(im);
-    image_hash(im, first);
+    struct snapshot *im = snapshot_new(n->arrays, 3, false, &err);
+    snapshot_stage(im);
+    snapshot_hash(im, first);
     fill(n, 2);
-    image_stage(im);
-    image_hash(im, second);
+    snapshot_stage(im);
+    snapshot_hash(im, second);
     fill(n, 1.5f);
-    image_stage(im);
-    image_hash(im, again);
+    snapshot_stage(im);
+    snapshot_hash(im, again);
     assert_string_not_equal(first, second);
     assert_string_equal(first, again);
-    image_free(im);
+    snapshot_free(im);
     drop(n);
 }
 
@@ -117,19 +117,19 @@ static void what_cannot_be_finished_leaves_no_file(void **state)
     struct numbers *n = make();
     atomic_bool stop = true;
     char hash[DIGEST_SIZE], *path = scratch_path("unfinished");
-    struct image *im = image_new(n->arrays, 3, false, &err);
-    image_stage(im);
-    assert_int_equal(image_write(im, path, &stop, hash, &err), -1);
+    struct snapshot *im = snapshot_new(n->arrays, 3, false, &err);
+    snapshot_stage(im);
+    assert_int_equal(snapshot_write(im, path, &stop, hash, &err), -1);
     assert_non_null(strstr(err.text, "the run ends"));
     assert_int_equal(access(path, F_OK), -1);
     stop = false;
-    assert_int_equal(image_write(im, "/nowhere/at/all", &stop, hash, &err), -1);
+    assert_int_equal(snapshot_write(im, "/nowhere/at/all", &stop, hash, &err), -1);
     assert_non_null(strstr(err.text, "/nowhere/at/all"));
-    assert_int_equal(image_write(im, path, &stop, hash, &err), 0);
-    assert_int_equal(image_write(im, path, &stop, hash, &err), -1); /* it is there */
+    assert_int_equal(snapshot_write(im, path, &stop, hash, &err), 0);
+    assert_int_equal(snapshot_write(im, path, &stop, hash, &err), -1); /* it is there */
     assert_int_equal(access(path, F_OK), 0);
-    image_free(im);
-    image_free(NULL);
+    snapshot_free(im);
+    snapshot_free(NULL);
     free(path);
     drop(n);
 }
