@@ -8,7 +8,7 @@ if [ -z "${OWN_MOUNTS:-}" ]; then # a small tmpfs of its own; without the right 
   OWN_MOUNTS=no
 fi
 . "$(dirname "$0")/train_lib.sh"
-plan 33
+plan 35
 
 failed() { grep -c 'step [0-9]* cannot be saved' "$1.err"; }
 told_once() { [ -z "$(grep -o 'step [0-9]* cannot be saved' "$1.err" | sort | uniq -d)" ]; }
@@ -71,6 +71,26 @@ done <<'END'
 1 close:/.step-00000010.:1:EIO EIO Input/output error
 2 fsync:/.step-00000010.:1:EIO EIO Input/output error
 END
+
+# --- whoever started it is told, with the reason, once
+cat >listen.pl <<'END'
+use IO::Socket::UNIX;
+my $s = IO::Socket::UNIX->new(Type => SOCK_DGRAM, Local => "notify.sock") or die "notify.sock: $!";
+$| = 1;
+while (defined $s->recv(my $m, 8192)) { $m =~ s/\n/ /g; print "$m\n"; exit if $m =~ /^END/ }
+END
+perl listen.pl >heard &
+listener=$!
+until_true 10 test -S notify.sock
+job_file told
+faults told "fsync:/.step-00000010.:1:EIO"
+env "${FAULTFS[@]}" BELAY_NOTIFY_SOCKET="$PWD/notify.sock" belay-train told.yaml --set checkpoint.busy=wait >out 2>&1
+perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Type => SOCK_DGRAM, Peer => "notify.sock")->send("END")'
+wait $listener
+is "what became of each save is told" "$(grep -oE 'CHECKPOINT_(FAILED|DURABLE)=[0-9]+' heard | tr '\n' ' ')" \
+  "$(for s in DURABLE=5 FAILED=10 DURABLE=15 DURABLE=20 DURABLE=24; do printf 'CHECKPOINT_%s ' $s; done)"
+like "with the reason" "$(cat heard)" 'CHECKPOINT_FAILED=10 CHECKPOINT_WHY=.*Input/output error'
+
 job_file short
 faults short "write:/.step-:1-:short"
 ok "writes that are cut short are completed" to out env "${FAULTFS[@]}" belay-train short.yaml

@@ -311,6 +311,33 @@ static void test_killed_at_random_bytes(void **state)
     }
 }
 
+/* A file of the newest checkpoint that ends early: it is skipped with a sentence that names the file, and the one before is good. */
+static void test_cut_at_random_bytes(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"rank-00000.safetensors", "rank-00001.safetensors", "manifest.json"};
+    struct manifest_state at;
+    struct err err;
+    begin();
+    char *newest = shelf_path(dir, 2);
+    for (uint64_t i = 0; i < OFFSETS; i++) {
+        const char *name = names[i % 3];
+        char *path = str_printf("%s/%s", newest, name);
+        size_t len;
+        char *whole_file = fs_read(path, 1u << 20, &len, NULL);
+        assert_int_equal(truncate(path, (off_t)(mix64(i) % len)), 0);
+        assert_int_equal(checkpoint_verify(newest, 0, 1, &at, &err), -1);
+        assert_contains(err.text, name);
+        scratch_write(path, whole_file, len);
+        free(whole_file);
+        free(path);
+    }
+    check_step(1);
+    check_step(2);
+    free(newest);
+    free(dir);
+}
+
 static int prepare(void **state)
 {
     omp_set_num_threads(1); /* a child of fork cannot use its parent's threads */
@@ -321,6 +348,7 @@ static int prepare(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_killed_at_each_call),
-                                       cmocka_unit_test(test_killed_at_random_bytes)};
+                                       cmocka_unit_test(test_killed_at_random_bytes),
+                                       cmocka_unit_test(test_cut_at_random_bytes)};
     return cmocka_run_group_tests(tests, prepare, scratch_remove);
 }
