@@ -2,7 +2,7 @@
 # A training whose copies are in memory only: a rank, a shim and a whole node are killed at a random step, and it goes on from memory, bitwise as if nothing had been.
 # Storage has no checkpoint before the last step, so nothing can have come from there.
 . "$(dirname "$0")/../lib.sh"
-plan 19
+plan 24
 seed=${SEED:-$RANDOM}
 RANDOM=$seed
 diag "SEED=$seed"
@@ -72,4 +72,30 @@ id=$(start_waiting shim "{tp: 2, dp: 2, zero: 1}"); random_step
 until_true 60 job_step_at_least "$id" "$at"
 ok "shim: killed that of rank 2 at step $at; what it held is at its buddy" kill9 "$(shim_pid "$id" "$(node_of "$id" 2)")"
 from_memory "$id" shim tp
+# --- copies that are not what their hashes say
+rot() { # flips a byte in the middle of every image that the shims of job $1 hold
+  local fd size n=0
+  for node in "$BELAY_DIR"/agents/*; do
+    [ -e "$node/attempts/$1.1/state.json" ] || continue
+    for fd in /proc/"$(json .shim.pid <"$node/attempts/$1.1/state.json")"/fd/*; do
+      [[ $(readlink "$fd") == /memfd:belay-image* ]] || continue
+      size=$(stat -Lc %s "$fd")
+      dd if=/dev/urandom of="$fd" bs=1 count=8 seek=$((size / 2)) conv=notrunc status=none && n=$((n + 1))
+    done
+  done
+  [ $n -ge 4 ] # two steps of two ranks, and what buddies have
+}
+spec rotten "{dp: 2, zero: 1}" | sed 's/every: 1000/every: 10/' >rotten.yaml
+echo 'env: {BELAY_FAULT: "hang@40:attempt=1"}' >>rotten.yaml
+id=$(belay submit rotten.yaml)
+until_true 60 job_step_at_least "$id" 39
+ok "rotten: all copies were damaged" rot "$id"
+kill9 "$(rank_pid "$id" 1)"
+until_true 90 job_ended "$id"
+is "rotten: the job completes in its second attempt" "$(job "$id" .state) $(job "$id" .attempt)" "completed 2"
+log=$(belay logs "$id" --attempt 2)
+like "rotten: the copies are refused, and why" "$log" 'the copy of step 3[0-9] in memory is not used: .*(hash|damaged)'
+like "rotten: it goes on from storage" "$log" 'resuming from step 30, written by attempt 1'
+is "rotten: losses bitwise equal to the straight run" "$(losses rotten | md5sum)" "$(losses straight | md5sum)"
+
 ok "nothing is held of jobs that have ended" until_true 20 test -z "$(find "$BELAY_DIR"/agents/*/attempts -mindepth 1 -maxdepth 1)"
