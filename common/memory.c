@@ -88,6 +88,7 @@ static int take(struct memory_tier *m, json_t **msg, int *passed, struct err *er
     json_decref(*msg);
     if (*passed >= 0)
         close(*passed);
+    *passed = -1;
     return 0;
 }
 
@@ -136,6 +137,7 @@ static json_t *await(struct memory_tier *m, const char *t, int64_t id, int64_t u
         json_decref(msg);
         if (*passed >= 0)
             close(*passed);
+        *passed = -1;
     }
     err_set(err, "the shim's memory tier did not answer in time");
     return NULL;
@@ -163,8 +165,10 @@ int memory_list(struct memory_tier *m, int timeout_ms, struct memimage **images,
     *n = 0;
     int rc = say(m, json_pack("{s:s,s:I}", "t", "list", "id", (json_int_t)id), -1, err);
     while (rc == 0 && more) {
-        int passed;
+        int passed = -1;
         json_t *msg = await(m, "images", id, until_ms, &passed, err);
+        if (passed >= 0) /* nobody asked for it */
+            close(passed);
         rc = msg ? add_images(msg, images, n, err) : -1;
         more = jsonx_bool_or(msg, "more", false);
         json_decref(msg);
