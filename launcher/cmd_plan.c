@@ -105,7 +105,7 @@ static void adopt(struct job_spec *s, const struct search_result *mesh)
     s->tp = mesh->tp;
     s->pp = mesh->pp;
     s->cp = mesh->cp;
-    s->dp = mesh->dp;
+    s->dp = s->dp_min = s->dp_max = mesh->dp;
     s->ep = mesh->ep;
     s->zero = mesh->zero;
     s->pipeline = mesh->pipeline;

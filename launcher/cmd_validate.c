@@ -6,6 +6,19 @@
 #include "launcher/format.h"
 #include "launcher/jobfile.h"
 
+enum { SIZES_SHOWN = 12 };
+
+/* Largest first, as they are tried. */
+static void describe_sizes(const struct job_spec *spec)
+{
+    int64_t dp = spec->dp;
+    printf(", or fewer: dp may be %lld", (long long)dp);
+    for (int n = 1; n < SIZES_SHOWN && (dp = job_dp_at_most(spec, dp - 1)) > 0; n++)
+        printf(", %lld", (long long)dp);
+    if (dp > 0 && job_dp_at_most(spec, dp - 1) > 0)
+        printf(" and smaller ones down to %lld", (long long)job_dp_at_least(spec, 1));
+}
+
 static void describe_train(const struct job_spec *spec)
 {
     char parameters[FORMAT_SIZE];
@@ -16,6 +29,8 @@ static void describe_train(const struct job_spec *spec)
            (long long)spec->ranks, spec->ranks == 1 ? "" : "s");
     printf(" (tp %lld, pp %lld, cp %lld, dp %lld)", (long long)spec->tp, (long long)spec->pp,
            (long long)spec->cp, (long long)spec->dp);
+    if (job_elastic(spec))
+        describe_sizes(spec);
 }
 
 static void describe(const struct jobfile *f)

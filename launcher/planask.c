@@ -208,7 +208,7 @@ static int make_spec(const struct planask *ask, const struct plan_device *device
         rc = CLI_USAGE;
     } else if (mesh_chosen(ask)) {
         out->spec->ranks = ask->gpus;
-        out->spec->dp = ask->gpus;
+        out->spec->dp = out->spec->dp_min = out->spec->dp_max = ask->gpus;
     }
     free(yaml);
     free(d);
@@ -337,7 +337,7 @@ static int read_spec(const struct planask *ask, const struct plan_device *device
     out->spec = out->file.spec;
     if (ask->search && ask->gpus != PLANASK_NOT_GIVEN) {
         out->spec->ranks = ask->gpus;
-        out->spec->dp = ask->gpus;
+        out->spec->dp = out->spec->dp_min = out->spec->dp_max = ask->gpus;
     }
     return CLI_DONE;
 }

@@ -16,9 +16,20 @@ void plannotes_add(struct plannotes *notes, char *text)
         free(text);
 }
 
+static void note_size(struct plannotes *notes, const struct job_spec *spec)
+{
+    char range[JOB_RANGE_SIZE];
+    if (job_elastic(spec))
+        plannotes_add(notes,
+                      str_printf("planned with dp %lld, the largest that %s allows; it goes on with fewer "
+                                 "replicas, in proportion slower, where there is no room for all",
+                                 (long long)spec->dp, job_range_print(range, spec)));
+}
+
 void plannotes_caution(struct plannotes *notes, const struct plan_request *request, const struct plan *plan)
 {
     long long replicas = (long long)request->spec->dp * request->spec->cp;
+    note_size(notes, request->spec);
     if (plan->unconfirmed)
         plannotes_add(notes,
                       str_printf("no published run confirms ZeRO-3 over %lld replicas: those of 2021 took "

@@ -90,6 +90,8 @@ struct job_spec {
     char **argv;            /* run.command, NULL-terminated */
     int64_t ranks;          /* world size = tp*pp*cp*dp, always filled */
     int64_t tp, pp, cp, dp, ep, zero;
+    int64_t dp_min, dp_max; /* of an elastic job the range of dp, else both dp; see job_elastic */
+    int64_t regrow_ms;      /* an elastic job runs so long before it is interrupted to grow */
     enum job_pipeline pipeline;
     int64_t virtual_stages; /* pieces of the model that each pipeline rank holds; 1 unless interleaved */
     bool sequence;          /* sequence parallelism; has effect with tp > 1 */
@@ -163,6 +165,24 @@ char *job_spec_to_yaml(const struct job_spec *spec);
  * as can be: the ceiling everywhere, then one less each for the last piece, the first, the last but one, the second, and so on (the last
  * and the first have the head and the embeddings besides). At least 1 in a job that the bundled runtime can do. */
 int64_t job_stage_layers(const struct job_spec *spec, int64_t piece);
+
+/* ---- elastic jobs: parallel.dp is a range, and a placement chooses one of the sizes that are allowed in it ----
+ *
+ * Of such a job, dp and ranks are those of its newest placement; before the first, those of the largest allowed size. */
+bool job_elastic(const struct job_spec *spec);
+/* May it run with so many replicas? In the range, and batch, experts and pipeline come out even. Of a job that is not elastic: only dp. */
+bool job_dp_allowed(const struct job_spec *spec, int64_t dp);
+/* The largest allowed size that is not above `most`; 0 when there is none. */
+int64_t job_dp_at_most(const struct job_spec *spec, int64_t most);
+/* The smallest that is not below `least`, or 0. */
+int64_t job_dp_at_least(const struct job_spec *spec, int64_t least);
+/* Sets dp, which is allowed, and ranks with it. */
+void job_resize(struct job_spec *spec, int64_t dp);
+/* A flat copy of that size, which borrows everything from spec and is not to be freed. */
+struct job_spec job_spec_resized(const struct job_spec *spec, int64_t dp);
+/* "2..8", or "4" when it is one number. */
+#define JOB_RANGE_SIZE 48
+const char *job_range_print(char out[JOB_RANGE_SIZE], const struct job_spec *spec);
 
 /* Parameters of the model by the usual count, biases and norms included; the table of embeddings counts twice when it is not tied. */
 int64_t job_model_parameters(const struct job_model *m);

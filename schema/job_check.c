@@ -98,6 +98,19 @@ static void derive_ranks(struct job_reader *r, bool ranks_given)
         s->ranks = product;
 }
 
+/* Only a checkpoint of the bundled runtime loads on any mesh. */
+static void check_range(struct job_reader *r)
+{
+    struct job_spec *s = r->spec;
+    char range[JOB_RANGE_SIZE];
+    if (job_elastic(s) && !s->is_train && SOUND(r, "parallel.dp"))
+        COMPLAIN(r, "parallel.dp",
+                 "the range %s is only for train jobs, whose checkpoints load on any mesh; give one number",
+                 job_range_print(range, s));
+    else if (!job_elastic(s))
+        s->dp_min = s->dp_max = s->dp;
+}
+
 static void check_mesh(struct job_reader *r)
 {
     bool ranks_given = !r->spec->is_train && job_given(r, "run.ranks");
@@ -107,6 +120,7 @@ static void check_mesh(struct job_reader *r)
         derive_dp(r);
     else
         derive_ranks(r, ranks_given);
+    check_range(r);
 }
 
 static void check_expert_parallel(struct job_reader *r)
@@ -187,6 +201,7 @@ static void check_stages(struct job_reader *r)
 static void check_train(struct job_reader *r)
 {
     job_check_model(r);
+    job_check_sizes(r);
     check_expert_parallel(r); /* a preset may have experts */
     job_check_training(r);
     if (!r->plan_only)

@@ -192,8 +192,8 @@ const struct job_field job_fields[] = {
     FIELD("parallel.tp", INT, tp, RANGE(1, JOB_RANKS_MAX), DEFAULT("1"), "tensor parallelism"),
     FIELD("parallel.pp", INT, pp, RANGE(1, JOB_RANKS_MAX), DEFAULT("1"), "pipeline parallelism"),
     FIELD("parallel.cp", INT, cp, RANGE(1, JOB_RANKS_MAX), DEFAULT("1"), "context parallelism"),
-    FIELD("parallel.dp", INT, dp, RANGE(1, JOB_RANKS_MAX), COMPUTED("ranks / (tp x pp x cp), or 1"),
-          "data parallelism"),
+    FIELD("parallel.dp", RANGE, dp, RANGE(1, JOB_RANKS_MAX), COMPUTED("ranks / (tp x pp x cp), or 1"),
+          "data parallelism; of a train job also a range, such as 2..8: as many as can be placed"),
     FIELD("parallel.ep", INT, ep, RANGE(1, JOB_RANKS_MAX), DEFAULT("1"),
           "expert parallelism; divides dp x cp, needs experts"),
     FIELD("parallel.zero", INT, zero, RANGE(0, 3), DEFAULT("0"), "ZeRO stage: what is sharded over dp"),
@@ -206,6 +206,8 @@ const struct job_field job_fields[] = {
           "norms and residuals cut over tp too (sequence parallelism); has effect with tp above 1"),
     FIELD("parallel.stages", STAGES, stages, RANGE(1, 1000), COMPUTED("even"),
           "layers of each of the pp x virtual_stages pieces of the model, the first one first"),
+    FIELD("parallel.regrow", DURATION, regrow_ms, RANGE(0, YEAR_MS), DEFAULT("10m"),
+          "with a range of dp: how long it runs at least before it is interrupted to go on with more"),
 
     SECTION("resources", OPTIONAL, "what each rank needs"),
     FIELD("resources.device", ENUM, device, WORDS(devices), DEFAULT("auto"),
@@ -486,8 +488,10 @@ static void put_type(struct text *t, const struct job_field *f)
         [FIELD_MIX] = "list of {path, weight}",
         [FIELD_STAGES] = "list of whole numbers",
     };
-    if (f->type == FIELD_INT)
+    if (f->type == FIELD_INT || f->type == FIELD_RANGE)
         put_int_range(t, f);
+    if (f->type == FIELD_RANGE)
+        put(t, ", or LOW..HIGH");
     else if (f->type == FIELD_REAL)
         put_real_range(t, f);
     else if (f->type < COUNT(names) && names[f->type])

@@ -23,6 +23,7 @@ enum job_field_type {
     FIELD_EVERY,    /* int64_t: auto or a number of steps */
     FIELD_RESUME,   /* int64_t: auto, never or a step */
     FIELD_SPARES,   /* int64_t: auto or a number of nodes */
+    FIELD_RANGE,    /* dp, dp_min and dp_max: a number or LOW..HIGH, each min..max */
     FIELD_BETAS, /* two doubles, beta1 and beta2, from `at` on; this type and those after it are no single values */
     FIELD_EVENTS,  /* unsigned: bit i for words[i] */
     FIELD_COMMAND, /* argv */

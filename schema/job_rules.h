@@ -24,6 +24,8 @@ void job_fill_real(const struct job_reader *r, const char *path, double *out, do
 /* Each completes its part of a training job and checks it: the model; data, batch, optimizer, evaluation. */
 void job_check_model(struct job_reader *r);
 void job_check_training(struct job_reader *r);
+/* Of an elastic job: the size of a micro-batch when it is not given, and the largest size that is allowed. Before the rules that look at dp. */
+void job_check_sizes(struct job_reader *r);
 /* What the bundled runtime asks of the numbers that a mesh divides, and what it does not do yet. After the others. */
 void job_check_runtime(struct job_reader *r);
 /* Copies of checkpoints in object storage, of any job. */

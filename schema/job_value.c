@@ -122,6 +122,34 @@ static int set_spares(int64_t *out, const struct job_field *f, const char *text,
                    f->max, diag_quote(quoted, text));
 }
 
+/* LOW..HIGH; dots: where the dots are. */
+static int set_low_high(int64_t *low, int64_t *high, const struct job_field *f, const char *text,
+                        const char *dots, struct err *err)
+{
+    char quoted[DIAG_QUOTE_SIZE], first[32] = "";
+    size_t len = (size_t)(dots - text);
+    (void)snprintf(first, sizeof first, "%.*s", len < sizeof first ? (int)len : 0, text);
+    if (scalar_int(first, f->min, f->max, low, NULL) == 0 &&
+        scalar_int(dots + 2, f->min, f->max, high, NULL) == 0 && *low <= *high)
+        return 0;
+    return err_set(err,
+                   "must be a whole number or a range LOW..HIGH, such as 2..8, from %" PRId64 " to %" PRId64
+                   ", not %s",
+                   f->min, f->max, diag_quote(quoted, text));
+}
+
+static int set_range(struct job_spec *spec, const struct job_field *f, const char *text, struct err *err)
+{
+    const char *dots = strstr(text, "..");
+    if (dots && set_low_high(&spec->dp_min, &spec->dp_max, f, text, dots, err) < 0)
+        return -1;
+    if (!dots && scalar_int(text, f->min, f->max, &spec->dp_max, err) < 0)
+        return -1;
+    spec->dp_min = dots ? spec->dp_min : spec->dp_max;
+    spec->dp = spec->dp_max;
+    return 0;
+}
+
 int job_value_word(struct job_spec *spec, const struct job_field *f, const char *text, struct err *err)
 {
     void *out = (char *)spec + f->at;
@@ -150,6 +178,8 @@ int job_value_word(struct job_spec *spec, const struct job_field *f, const char 
         return set_resume(out, f, text, err);
     case FIELD_SPARES:
         return set_spares(out, f, text, err);
+    case FIELD_RANGE:
+        return set_range(spec, f, text, err);
     default:
         return err_set(err, "must not be a single word");
     }
@@ -189,6 +219,7 @@ static int check_quotes(const struct job_field *f, const struct tree_node *node,
     case FIELD_TEXT:
         return job_value_is_text(node, false, err);
     case FIELD_INT:
+    case FIELD_RANGE:
     case FIELD_REAL:
     case FIELD_BOOL:
         return job_value_is_number(node, err);

@@ -170,6 +170,12 @@ static void put_stages(const struct printer *p)
     (void)fputc(']', p->out);
 }
 
+static void put_range(const struct printer *p)
+{
+    char range[JOB_RANGE_SIZE];
+    (void)fputs(job_range_print(range, p->spec), p->out);
+}
+
 static void put_value(const struct printer *p, const struct job_field *f)
 {
     char word[SCALAR_PRINT_SIZE];
@@ -207,6 +213,9 @@ static void put_value(const struct printer *p, const struct job_field *f)
     case FIELD_EVERY:
     case FIELD_SPARES:
         put_number_or_auto(p, f);
+        break;
+    case FIELD_RANGE:
+        put_range(p);
         break;
     case FIELD_BETAS:
         put_betas(p, f);
