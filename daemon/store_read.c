@@ -45,7 +45,7 @@ struct loading {
     struct attempt_record *attempt; /* the one being filled */
     int64_t next_job, next_event;
     struct world {
-        int64_t job, ranks;
+        int64_t job, replica, least, most; /* ranks of a replica; of the smallest and the largest size */
     } * worlds; /* of the jobs, by id: what the placements of their attempts must have */
     size_t n_worlds, room;
 };
@@ -100,10 +100,18 @@ static int parse_spec(struct job_record *job, const char *yaml, struct err *err)
     return 0;
 }
 
+static struct world world_of(const struct job_record *job)
+{
+    const struct job_spec *s = job->spec;
+    int64_t replica = s->tp * s->pp * s->cp;
+    return (struct world){job->id, replica, replica * job_dp_at_least(s, 1),
+                          replica * job_dp_at_most(s, INT64_MAX)};
+}
+
 static void hand_over(struct loading *l, struct job_record *job)
 {
     l->worlds = mem_one_more(l->worlds, l->n_worlds, &l->room, sizeof(*l->worlds));
-    l->worlds[l->n_worlds++] = (struct world){job->id, job->spec->ranks};
+    l->worlds[l->n_worlds++] = world_of(job);
     l->sink->job(l->ctx, job);
 }
 
@@ -209,13 +217,23 @@ static int by_job(const void *key, const void *item)
     return a < b ? -1 : a > b;
 }
 
+static int wrong_size(const struct world *w, const struct attempt_record *a, struct err *err)
+{
+    char up_to[32] = "";
+    if (w->least < w->most)
+        (void)snprintf(up_to, sizeof(up_to), " to %lld", (long long)w->most);
+    return err_set(err, "its placement has %zu ranks, the job has %lld%s", a->world, (long long)w->least,
+                   up_to);
+}
+
 /* The core relies on it: every rank of the job once, in order, each on a slot of a node. */
 static int check_placement(const struct loading *l, const struct attempt_record *a, struct err *err)
 {
     const struct world *w =
         l->n_worlds > 0 ? bsearch(&a->job, l->worlds, l->n_worlds, sizeof(*l->worlds), by_job) : NULL;
-    if (w && (int64_t)a->world != w->ranks)
-        return err_set(err, "its placement has %zu ranks, the job has %lld", a->world, (long long)w->ranks);
+    int64_t n = (int64_t)a->world;
+    if (w && (n < w->least || n > w->most || n % w->replica != 0))
+        return wrong_size(w, a, err);
     for (size_t i = 0; i < a->world + a->n_spares; i++) {
         const struct placed_rank *p = i < a->world ? &a->placement[i] : &a->spares[i - a->world];
         bool in_order = i < a->world ? p->rank == (int64_t)i : p->rank == -1;

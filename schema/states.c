@@ -19,6 +19,7 @@ static const char *const attempt_outcomes[OUTCOME_COUNT] = {
     [OUTCOME_NONE] = "none",           [OUTCOME_COMPLETED] = "completed",   [OUTCOME_FAILED] = "failed",
     [OUTCOME_NODE] = "node",           [OUTCOME_DRAINED] = "drained",       [OUTCOME_PREEMPTED] = "preempted",
     [OUTCOME_CANCELLED] = "cancelled", [OUTCOME_TIME_LIMIT] = "time_limit", [OUTCOME_HELD] = "held",
+    [OUTCOME_RESIZED] = "resized",
 };
 static const char *const node_states[NODE_STATE_COUNT] = {
     [NODE_UP] = "up",           [NODE_SUSPECT] = "suspect",

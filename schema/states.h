@@ -34,6 +34,7 @@ enum attempt_outcome {
     OUTCOME_CANCELLED,
     OUTCOME_TIME_LIMIT,
     OUTCOME_HELD,
+    OUTCOME_RESIZED, /* an elastic job goes on with more ranks */
     OUTCOME_COUNT
 };
 enum node_state {

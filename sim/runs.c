@@ -356,10 +356,19 @@ static void end(struct sim *sim, struct vjob *job)
     job->stamp = job->durable_stamp = 0;
 }
 
+/* With fewer ranks an elastic job takes longer in proportion: its global batch stays the same. */
+static void take_size(struct sim *sim, struct vjob *job, const struct attempt_record *a)
+{
+    const struct job_spec *largest = sim->sc->jobs[job->entry].spec;
+    job->ranks = (int64_t)a->world;
+    job->step_ms = sim->entry_step_ms[job->entry] * ((double)largest->ranks / (double)job->ranks);
+}
+
 static void begin(struct sim *sim, struct vjob *job, const struct attempt_record *a)
 {
     if (job->live)
         end(sim, job);
+    take_size(sim, job, a);
     free(job->seat_ranks);
     job->attempt = a->number;
     job->seat_ranks = group_seats(sim, job, a);

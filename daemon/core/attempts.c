@@ -158,10 +158,19 @@ static void remember_refusals(struct core *core, struct attempt *a)
             avoid(core, a->job, a->seats[i].node, a->r.failed_ms);
 }
 
+/* What is stored of an elastic job is its range: its size is that of its newest attempt. */
+static void load_size(struct job *job, const struct attempt_record *a)
+{
+    struct job_spec *spec = job->r.spec;
+    if (job_elastic(spec) && a->world > 0)
+        job_resize(spec, (int64_t)a->world / (spec->tp * spec->pp * spec->cp));
+}
+
 void attempt_load(struct core *core, struct job *job, struct attempt_record *record)
 {
     struct attempt *a = make(job);
     a->r = *record;
+    load_size(job, &a->r);
     a->speaker = a->r.to_step >= 0 ? (int64_t)a->r.world : -1;
     attempt_seats(core, a);
     remember_refusals(core, a);
@@ -229,9 +238,10 @@ static void note_running(struct core *core, struct attempt *a)
     a->due_mono_ms = INT64_MAX;
     event_note(core, of_attempt(a, "running"), "attempt %lld: %s", (long long)a->r.number,
                a->r.world == 1 ? "its rank runs" : "all its ranks run");
-    struct err why;
-    err_set(&why, "%zu %s on %zu node%s", a->r.world, a->r.world == 1 ? "rank runs" : "ranks run",
-            a->r.n_nodes, a->r.n_nodes == 1 ? "" : "s");
+    struct err why, size;
+    elastic_describe(a->job, &size);
+    err_set(&why, "%zu %s on %zu node%s%s", a->r.world, a->r.world == 1 ? "rank runs" : "ranks run",
+            a->r.n_nodes, a->r.n_nodes == 1 ? "" : "s", size.text);
     job_event(core, a->job, JOB_RAN, why.text);
 }
 
@@ -405,6 +415,7 @@ void attempt_examine(struct core *core, struct attempt *a)
         attempt_event(core, a, event);
     drain_examine(core, a);
     saving_examine(core, a);
+    elastic_examine(core, a);
 }
 
 static bool seat_late(const struct attempt *a, size_t i)

@@ -31,16 +31,22 @@ static void give_kept(struct backfill *b, const struct core *core)
     free(kept);
 }
 
+/* An elastic job starts as soon as its smallest size fits. */
+static struct job_spec smallest(const struct job_spec *spec)
+{
+    return job_spec_resized(spec, job_dp_at_least(spec, 1));
+}
+
 static void compute(struct backfill *b, const struct core *core)
 {
-    const struct job_spec *spec = b->head->r.spec;
+    const struct job_spec spec = smallest(b->head->r.spec);
     struct holders holders = holders_collect(core, b->head);
-    struct placed_rank *ranks = mem_zero((size_t)spec->ranks, sizeof(*ranks));
+    struct placed_rank *ranks = mem_zero((size_t)spec.ranks, sizeof(*ranks));
     b->computed = true;
     b->start_ms = INT64_MAX;
     b->then = core_view(core);
     give_kept(b, core);
-    size_t n = holders_needed(&holders, b->then, spec, ranks);
+    size_t n = holders_needed(&holders, b->then, &spec, ranks);
     if (n <= holders.n)
         b->start_ms = holders.list[n - 1].until_ms;
     while (n < holders.n && holders.list[n].until_ms <= b->start_ms)
@@ -54,13 +60,13 @@ static void compute(struct backfill *b, const struct core *core)
 /* The head still fits at its time with these slots taken. They stay taken then. */
 static bool leaves_room(struct backfill *b, const struct job_spec *spec, const struct seating *s)
 {
-    const struct job_spec *head = b->head->r.spec;
+    const struct job_spec head = smallest(b->head->r.spec);
     struct err ignored;
-    struct placed_rank *room = mem_zero((size_t)head->ranks, sizeof(*room));
+    struct placed_rank *room = mem_zero((size_t)head.ranks, sizeof(*room));
     size_t n = s->ranks ? (size_t)spec->ranks : 0;
     placement_view_take(b->then, s->ranks, n, spec->memory);
     placement_view_take(b->then, s->spares, s->n_spares, spec->memory);
-    bool fits = placement_find(b->then, head, room, &ignored) == PLACEMENT_OK;
+    bool fits = placement_find(b->then, &head, room, &ignored) == PLACEMENT_OK;
     if (!fits) {
         placement_view_give(b->then, s->ranks, n, spec->memory);
         placement_view_give(b->then, s->spares, s->n_spares, spec->memory);

@@ -19,6 +19,7 @@ void core_config_defaults(struct core_config *config)
         .prepare_timeout_ms = 15000,
         .checkpoint_wait_ms = 30000,
         .keep_ms = 600000,
+        .grow_after_ms = 30000,
         .failures_per_node_day = 6.5e-3, /* RSC-1 in Kokolis et al. 2024, arXiv 2410.21680 */
         .repair_days = 0.5,
     };

@@ -24,6 +24,9 @@ struct core_config {
     int64_t prepare_timeout_ms; /* 15,000: a node that is not ready by then is replaced */
     int64_t checkpoint_wait_ms; /* 30,000: how long a drain without deadline waits for the asked checkpoint */
     int64_t keep_ms;            /* 600,000: how long a job that starts again keeps the slots it had */
+    int64_t
+        grow_after_ms; /* 30,000: an elastic job grows when there is room for it for so long (or for parallel.regrow, when that is
+                              shorter) */
     double failures_per_node_day, repair_days; /* 6.5e-3 and 0.5: for `spares: auto` */
     const struct cluster_spec *cluster;        /* the cluster file, or NULL; borrowed */
     bool

@@ -71,6 +71,12 @@ struct job {
     int64_t behind;               /* or the job that it would delay; 0 = none */
     uint64_t hold_version;        /* when that was found */
     uint64_t spares_version;      /* fit_version + hold_version when its spares were last looked after */
+    struct {
+        uint64_t version; /* the same sum, when it was last looked whether it can grow; ELASTIC_LOOK = look */
+        int64_t since_mono_ms; /* since when a larger size fits; INT64_MAX = none does */
+        int64_t again_mono_ms; /* not before: a try came to nothing */
+        int64_t request;       /* for a checkpoint, after which it is to grow; 0 = none */
+    } grow;
 };
 
 struct hosted {
@@ -123,6 +129,7 @@ struct core {
     size_t spares_from; /* index of the job whose spares are looked after first in the next round */
     bool more_to_try;   /* the last round stopped before its end: another turn is due at once */
     bool schedule_dirty, any_spares; /* any_spares: some job ever asked for some */
+    bool any_elastic;                /* some job ever was */
     uint64_t fit_version;            /* grows when slots may have become free */
     int64_t head_job;      /* the most urgent job that waits for slots, in the last round; 0 = none */
     uint64_t hold_version; /* grows when who is held back for it may have changed without more free slots */
@@ -306,11 +313,35 @@ void lost_at_stop(struct core *core, struct attempt *attempt); /* it never train
 int64_t core_spares(const struct core_config *config, const struct job_spec *spec, size_t n_nodes);
 /* An event that says how many of the wanted spare nodes it has. */
 void spares_tell(struct core *core, const struct attempt *attempt, int64_t wanted);
-/* Spare nodes of the attempt on which none of these ranks (as many as its own) is. */
-int64_t spares_left(const struct core *core, struct attempt *attempt, const struct placed_rank *ranks);
+/* Spare nodes of the attempt on which none of these n ranks is. */
+int64_t spares_left(const struct core *core, struct attempt *attempt, const struct placed_rank *ranks,
+                    size_t n);
+/* The attempt holds these n free slots from now on, too (rank -1). */
+void spares_add(struct core *core, struct attempt *attempt, const struct placed_rank *more, size_t n);
 /* At the end of a round: running jobs give up spares that are none any more, and take what is free. */
 struct backfill;
 void spares_look_after(struct core *core, struct placement_view *view, struct backfill *backfill);
+
+/* ---- elastic.c: jobs whose dp is a range; another job has one size, with which all of this works, too ---- */
+#define ELASTIC_LOOK UINT64_MAX
+/* Places a job with the largest allowed dp from least to most that fits, and sets its size in spec. old: an attempt of it whose slots are
+ * free in the view, or NULL: its ranks stay where they can. The ranks (fresh array of spec->ranks); or NULL with a sentence on the smallest
+ * of these sizes, and spec has its largest. */
+struct placed_rank *elastic_seat(const struct placement_view *view, struct job_spec *spec,
+                                 const struct attempt_record *old, int64_t least, int64_t most,
+                                 enum placement_result *result, struct err *why);
+/* The dp that a waiting job may have at most: what it keeps, when others wait for slots; else no limit. */
+int64_t elastic_most(const struct core *core, const struct job *job);
+/* A new attempt: an event when its size is not that of the one before it (NULL = none), or is smaller than it could be. */
+void elastic_begin(struct core *core, struct job *job, const struct attempt *before,
+                   const struct attempt *attempt);
+/* ", with dp 2 of up to 4: …" when its size is not the largest, else "". For a sentence on a running job. */
+void elastic_describe(const struct job *job, struct err *out);
+/* At the end of a round: running jobs that may have become larger are asked for a checkpoint, and then stopped to start again. */
+void elastic_look_after(struct core *core, struct placement_view *view, const struct job *head);
+void elastic_examine(struct core *core, struct attempt *attempt);    /* has the checkpoint come? */
+int64_t elastic_due(const struct core *core, const struct job *job); /* mono_ms, INT64_MAX = none */
+void elastic_expire(struct core *core, struct job *job);             /* looks again when that is over */
 
 /* ---- schedule.c ---- */
 /* Where a job goes: its ranks (NULL: they are there already) and its spares. */

@@ -188,12 +188,33 @@ static bool must_wait(const struct inquiry *q)
     return true;
 }
 
+/* Chooses the size that an elastic job would start with; where none fits, its smallest, which it waits for. It is placed in q->ranks. */
+static enum placement_result choose_size(struct inquiry *q, struct job_spec *sized, struct err *why)
+{
+    enum placement_result result;
+    struct err ignored;
+    int64_t least = job_dp_at_least(sized, 1);
+    q->ranks = elastic_seat(q->view, sized, NULL, 1, INT64_MAX, &result, why);
+    if (q->ranks && sized->dp > least && inquiry_waits(q, sized, &ignored)) {
+        free(q->ranks);
+        q->ranks = elastic_seat(q->view, sized, NULL, 1, least, &result, why);
+    }
+    if (!q->ranks) {
+        job_resize(sized, least);
+        q->ranks = mem_zero((size_t)sized->ranks, sizeof(*q->ranks));
+    }
+    return result;
+}
+
 static void inquire(struct inquiry *q)
 {
     struct placement_room now, usable, all;
     struct verdict *v = q->out;
     struct err why = {""};
-    q->ranks = mem_zero((size_t)q->spec->ranks, sizeof(*q->ranks));
+    const struct job_spec *asked = q->spec;
+    struct job_spec sized = *asked;
+    enum placement_result result = choose_size(q, &sized, &why);
+    q->spec = &sized;
     placement_room(q->view, q->spec, EXTENT_FREE, &now);
     placement_room(q->view, q->spec, EXTENT_USABLE, &usable);
     placement_room(q->view, q->spec, EXTENT_ALL, &all);
@@ -203,7 +224,6 @@ static void inquire(struct inquiry *q)
     v->all_slots = all.slots;
     v->fits_ranks = now.fits;
     need_borders(q->spec, v);
-    enum placement_result result = inquiry_ask(q, q->spec, &why);
     if (result == PLACEMENT_OK) {
         if (!must_wait(q))
             tell_start(q);
@@ -216,6 +236,7 @@ static void inquire(struct inquiry *q)
             find_blockers(q);
         explain_changes(q, &now, &all);
     }
+    q->spec = asked;
     free(q->ranks);
 }
 

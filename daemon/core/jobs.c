@@ -54,9 +54,12 @@ struct job *job_add(struct core *core, struct job_record *record)
     struct job *job = mem_zero(1, sizeof(*job));
     job->r = *record;
     job->high_step = job->high_checkpoint = -1;
+    job->grow.version = ELASTIC_LOOK;
+    job->grow.since_mono_ms = INT64_MAX;
     job->timer = (struct timer){.owner = job, .fire = job_due};
     job->directory = directory_absolute(job->r.cwd, job->r.spec->checkpoint.directory);
     insert_by_id(core, job);
+    core->any_elastic = core->any_elastic || job_elastic(job->r.spec);
     core->any_spares = core->any_spares || job->r.spec->placement.spares != 0;
     if (job->r.key) {
         char *key = submit_key(job->r.uid, job->r.key);
@@ -154,6 +157,7 @@ void job_rearm(struct core *core, struct job *job)
         due = sooner(time_limit_due(core, job), last_save_due(core, job));
         if (job->current)
             due = sooner(due, sooner(job->current->due_mono_ms, saving_due(core, job->current)));
+        due = sooner(due, elastic_due(core, job));
         for (size_t i = 0; i < job->n_avoided; i++)
             due = sooner(due, job->avoided[i].until_mono_ms);
         if (job->kept)
@@ -196,6 +200,7 @@ static void job_due(void *ctx, void *owner)
     if (job->kept && job->keep_until_mono_ms <= core->t.mono_ms)
         keep_end(core, job);
     core->schedule_dirty = core->schedule_dirty || job->waiting;
+    elastic_expire(core, job);
     if (time_limit_due(core, job) <= core->t.mono_ms)
         reach_time_limit(core, job);
     else if (last_save_due(core, job) <= core->t.mono_ms)

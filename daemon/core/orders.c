@@ -19,15 +19,23 @@ static enum order_phase phase_of(const struct attempt *a)
     }
 }
 
-static void fill_argv(struct link_order *o, const struct job_spec *spec)
+static void fill_words(struct link_order *o, const char *const *from)
 {
-    static const char *const train[] = {"belay-train", "--job", "@JOB@", NULL};
-    const char *const *from = spec->is_train ? train : (const char *const *)spec->argv;
     while (from && from[o->argc])
         o->argc++;
     o->argv = mem_zero(o->argc + 1, sizeof(char *));
     for (size_t i = 0; i < o->argc; i++)
         o->argv[i] = str_dup(from[i]);
+}
+
+/* The file of an elastic job has its range; which size this attempt has stands beside it. */
+static void fill_argv(struct link_order *o, const struct job_spec *spec)
+{
+    char *dp = str_printf("parallel.dp=%lld", (long long)spec->dp);
+    const char *const train[] = {"belay-train", "--job", "@JOB@", job_elastic(spec) ? "--set" : NULL, dp,
+                                 NULL};
+    fill_words(o, spec->is_train ? train : (const char *const *)spec->argv);
+    free(dp);
 }
 
 static void fill_env(struct link_order *o, const struct job_spec *spec)

@@ -74,7 +74,7 @@ static const struct attempt *lost_before(const struct attempt *a)
     if (!before || job->r.started_ms == 0 || before->r.ended_ms < job->r.started_ms)
         return NULL;
     bool counts = before->r.outcome == OUTCOME_FAILED || before->r.outcome == OUTCOME_NODE ||
-                  before->r.outcome == OUTCOME_DRAINED;
+                  before->r.outcome == OUTCOME_DRAINED || before->r.outcome == OUTCOME_RESIZED;
     return counts ? before : NULL;
 }
 

@@ -163,8 +163,11 @@ static enum job_domain required(const struct job_border *border, int64_t size)
     return border->required && size > 1 ? border->within : DOMAIN_CLUSTER;
 }
 
-static struct shape shape_of(const struct job_spec *spec)
+/* Where the smallest size of a job does not fit, no other does. */
+static struct shape shape_of(const struct job *job)
 {
+    const struct job_spec smallest = job_spec_resized(job->r.spec, job_dp_at_least(job->r.spec, 1)),
+                          *spec = &smallest;
     struct shape s;
     memset(&s, 0, sizeof(s));
     s.ranks = spec->ranks;
@@ -186,7 +189,7 @@ static struct shape shape_of(const struct job_spec *spec)
 /* Index of the shape, or n_shapes. */
 static size_t known_misfit(const struct round *r, const struct job *job)
 {
-    struct shape s = shape_of(job->r.spec);
+    struct shape s = shape_of(job);
     for (size_t i = 0; i < r->n_shapes && job->n_avoided == 0; i++)
         if (memcmp(&r->shapes[i], &s, sizeof(s)) == 0)
             return i;
@@ -198,7 +201,7 @@ static void remember_misfit(struct round *r, const struct job *job, enum placeme
 {
     if (r->n_shapes == SHAPES_MAX || job->n_avoided > 0)
         return;
-    r->shapes[r->n_shapes] = shape_of(job->r.spec);
+    r->shapes[r->n_shapes] = shape_of(job);
     r->result[r->n_shapes] = result;
     r->why[r->n_shapes++] = str_dup(why);
 }
@@ -249,8 +252,10 @@ static void start(struct core *core, struct job *job, const struct seating *s)
     job->waiting = false;
     job_pause(core, job, 0);
     job->r.progress.phase[0] = '\0';
+    const struct attempt *before = job_newest(job);
     struct attempt *a = attempt_new(core, job, s->ranks, s->spares, s->n_spares);
     struct err why;
+    elastic_begin(core, job, before, a);
     int64_t wanted = core_spares(&core->config, job->r.spec, a->r.n_nodes);
     if (wanted > 0)
         spares_tell(core, a, wanted);
@@ -266,23 +271,6 @@ static bool may_try(const struct core *core, const struct job *job)
            !keep_unheard(core, job);
 }
 
-/* Ranks stay where they are as far as their nodes are usable; spares that are left stay spares. */
-static enum placement_result repair(const struct round *r, const struct job *job, struct seating *s,
-                                    struct err *why)
-{
-    const struct attempt_record *old = &job->kept->r;
-    return placement_repair(r->view, job->r.spec, old->placement, old->spares, old->n_spares, s->ranks, why);
-}
-
-static enum placement_result seat_job(const struct round *r, const struct job *job, struct seating *s,
-                                      struct err *why)
-{
-    s->ranks = mem_zero((size_t)job->r.spec->ranks, sizeof(*s->ranks));
-    if (job->kept && repair(r, job, s, why) == PLACEMENT_OK)
-        return PLACEMENT_OK;
-    return placement_find(r->view, job->r.spec, s->ranks, why);
-}
-
 /* Takes its ranks from the view, and spare nodes for them. A job that cannot have those starts without; one that keeps some from before
  * gets no more than those at first, since nobody has asked who waits. */
 static void take_seats(const struct core *core, struct round *r, const struct job *job, struct seating *s)
@@ -293,7 +281,7 @@ static void take_seats(const struct core *core, struct round *r, const struct jo
     if (spec->placement.spares == 0)
         return;
     int64_t wanted = core_spares(&core->config, spec, placement_nodes(s->ranks, n));
-    int64_t left = job->kept ? spares_left(core, job->kept, s->ranks) : wanted;
+    int64_t left = job->kept ? spares_left(core, job->kept, s->ranks, n) : wanted;
     s->spares = placement_spares(r->view, spec, s->ranks, left < wanted ? left : wanted, &s->n_spares);
     placement_view_take(r->view, s->spares, s->n_spares, spec->memory);
 }
@@ -330,25 +318,39 @@ static bool start_or_hold(struct core *core, struct round *r, struct job *job, s
     return false;
 }
 
-/* Tries with the slots that the job keeps counted as free; they are taken again when it does not start. True: it starts. */
-static bool try_seats(struct core *core, struct round *r, struct job *job)
+/* With the largest dp up to `most` that fits. True: it starts. */
+static bool try_sizes(struct core *core, struct round *r, struct job *job, int64_t most,
+                      enum placement_result *result)
 {
     struct err why = {""};
-    struct seating s = {.ranks = NULL};
-    enum placement_result result = seat_job(r, job, &s, &why);
-    bool starts = false, never_fits = false;
-    if (result == PLACEMENT_OK) {
+    struct seating s = {.spares = NULL};
+    s.ranks = elastic_seat(r->view, job->r.spec, job->kept ? &job->kept->r : NULL, 1, most, result, &why);
+    if (*result == PLACEMENT_OK) {
         take_seats(core, r, job, &s);
-        starts = start_or_hold(core, r, job, &s);
+        if (start_or_hold(core, r, job, &s))
+            return true;
     } else {
         if (!job->kept)
-            remember_misfit(r, job, result, why.text);
-        misfit(core, job, result, why.text);
-        never_fits = result == PLACEMENT_NEVER;
+            remember_misfit(r, job, *result, why.text);
+        misfit(core, job, *result, why.text);
     }
-    if (!starts)
-        seating_free(&s);
-    if (never_fits)
+    seating_free(&s);
+    return false;
+}
+
+/* Tries with the slots that the job keeps counted as free; they are taken again when it does not start. Where it would delay another, its
+ * smallest size may not. True: it starts. */
+static bool try_seats(struct core *core, struct round *r, struct job *job)
+{
+    struct job_spec *spec = job->r.spec;
+    enum placement_result result;
+    int64_t least = job_dp_at_least(spec, 1);
+    bool starts = try_sizes(core, r, job, elastic_most(core, job), &result);
+    if (!starts && result == PLACEMENT_OK && spec->dp > least)
+        starts = try_sizes(core, r, job, least, &result);
+    if (!starts && job_elastic(spec))
+        job_resize(spec, job_dp_at_most(spec, INT64_MAX));
+    if (!starts && result == PLACEMENT_NEVER)
         keep_end(core, job); /* nothing to keep slots for */
     return starts;
 }
@@ -417,6 +419,7 @@ static void one_round(struct core *core)
     struct round r = {.view = core_view(core)};
     try_keeping(core, &r);
     try_others(core, &r);
+    elastic_look_after(core, r.view, r.backfill.head);
     spares_look_after(core, r.view, &r.backfill);
     end_round(&r);
     sweep_queue(core);

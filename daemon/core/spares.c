@@ -37,7 +37,7 @@ void spares_tell(struct core *core, const struct attempt *a, int64_t wanted)
                (long long)count_nodes(a->r.spares, a->r.n_spares), (long long)wanted);
 }
 
-int64_t spares_left(const struct core *core, struct attempt *a, const struct placed_rank *ranks)
+int64_t spares_left(const struct core *core, struct attempt *a, const struct placed_rank *ranks, size_t n)
 {
     int64_t left = count_nodes(a->r.spares, a->r.n_spares);
     for (size_t i = 0; i < a->r.n_spares; i++) {
@@ -45,7 +45,7 @@ int64_t spares_left(const struct core *core, struct attempt *a, const struct pla
         if (node)
             node->mark = a;
     }
-    for (size_t i = 0; i < a->r.world && left > 0; i++) {
+    for (size_t i = 0; i < n && left > 0; i++) {
         struct node *node = node_find(core, ranks[i].node);
         if (!node || node->mark != a)
             continue;
@@ -92,7 +92,7 @@ static bool drop_useless(struct core *core, struct attempt *a)
     return kept < n;
 }
 
-static void add(struct core *core, struct attempt *a, const struct placed_rank *more, size_t n)
+void spares_add(struct core *core, struct attempt *a, const struct placed_rank *more, size_t n)
 {
     a->r.spares = mem_grow(a->r.spares, a->r.n_spares + n, sizeof(*a->r.spares));
     memcpy(a->r.spares + a->r.n_spares, more, n * sizeof(*more));
@@ -123,7 +123,7 @@ static bool find_more(struct core *core, struct placement_view *view, struct bac
         seats.n_spares > 0 && backfill_spares(backfill, core, spec, holders_end_of(core, a->job), &seats);
     if (found) {
         placement_view_take(view, seats.spares, seats.n_spares, spec->memory);
-        add(core, a, seats.spares, seats.n_spares);
+        spares_add(core, a, seats.spares, seats.n_spares);
     }
     free(seats.spares);
     return found;

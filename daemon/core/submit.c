@@ -85,9 +85,9 @@ int core_submit(struct core *core, struct core_time t, const struct core_submit 
     *id = job->r.id;
     mark_job(core, job);
     struct event_of of = {.kind = "submitted", .job = job->r.id, .rank = -1};
-    event_note(core, of, "job %lld (%s) submitted by %s: %lld rank%s", (long long)job->r.id,
-               job->r.spec->name, job->r.user, (long long)job->r.spec->ranks,
-               job->r.spec->ranks == 1 ? "" : "s");
+    event_note(core, of, "job %lld (%s) submitted by %s: %s%lld rank%s", (long long)job->r.id,
+               job->r.spec->name, job->r.user, job_elastic(job->r.spec) ? "up to " : "",
+               (long long)job->r.spec->ranks, job->r.spec->ranks == 1 ? "" : "s");
     queue_add(core, job);
     return 0;
 }

@@ -67,6 +67,16 @@ static char *training_yaml(int64_t dp)
         (long long)dp, (long long)dp);
 }
 
+/* Of any size from LOW to dp that the batch allows; it grows soon. */
+static char *elastic_yaml(struct cell *c, int64_t dp)
+{
+    return str_printf(
+        "name: train\ntrain:\n  model: {arch: gpt2, layers: 1, hidden: 16, heads: 2, context: 16}\n"
+        "  data: {path: a}\n  steps: 1000\n  batch: {global: %lld, micro: 1}\n"
+        "parallel: {dp: %lld..%lld, regrow: %llds}\n",
+        (long long)(60 * dp), (long long)(1 + cell_pick(c, dp)), (long long)dp, (long long)cell_pick(c, 20));
+}
+
 static char *draw_yaml(struct cell *c)
 {
     static const char *const budgets[] = {"", "restart: {max: 0}\n",
@@ -87,7 +97,8 @@ static char *draw_yaml(struct cell *c)
     int64_t mesh[4], key = c->keys;
     draw_mesh(c, 1 + cell_pick(c, cell_pick(c, 3) ? 1 + c->n_slots / 2 : c->n_slots), mesh);
     bool train = cell_pick(c, 4) == 0;
-    char *head = train ? training_yaml(mesh[3]) : program_yaml(mesh);
+    bool elastic = train && cell_pick(c, 2);
+    char *head = elastic ? elastic_yaml(c, mesh[3]) : train ? training_yaml(mesh[3]) : program_yaml(mesh);
     bool saves = train || cell_pick(c, 2);
     char *folder = saves ? str_printf("checkpoint: {directory: ck%lld}\n", (long long)key) : str_dup("");
     char *yaml = str_printf("%s%s%s%s%s%s", head, folder, budgets[cell_pick(c, 4)], limits[cell_pick(c, 4)],

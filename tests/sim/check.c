@@ -183,9 +183,10 @@ static void check_border(struct cell *c, const struct attempt_record *a, const s
 
 static void check_mesh(struct cell *c, const struct attempt_record *a, const struct job_spec *s)
 {
-    if ((int64_t)a->world != s->ranks)
-        cell_fail(c, "attempt %lld.%lld has %zu ranks, the job %lld", ID(a), a->world, (long long)s->ranks);
-    for (int64_t r = 0; r < s->ranks; r++) {
+    int64_t replica = s->tp * s->pp * s->cp, dp = (int64_t)a->world / replica;
+    if (dp * replica != (int64_t)a->world || !job_dp_allowed(s, dp))
+        cell_fail(c, "attempt %lld.%lld has %zu ranks, which is no size of its job", ID(a), a->world);
+    for (int64_t r = 0; r < (int64_t)a->world; r++) {
         const struct placed_rank *p = &a->placement[r];
         if (p->rank != r || ((p->dp * s->pp + p->pp) * s->cp + p->cp) * s->tp + p->tp != r)
             cell_fail(c, "attempt %lld.%lld: rank %lld stands as (%lld,%lld,%lld,%lld)", ID(a), (long long)r,
@@ -194,7 +195,7 @@ static void check_mesh(struct cell *c, const struct attempt_record *a, const str
     check_border(c, a, &s->placement.tp, 1, s->tp, "TP");
     check_border(c, a, &s->placement.cp, s->tp, s->cp, "CP");
     check_border(c, a, &s->placement.pp, s->tp * s->cp, s->pp, "PP");
-    check_border(c, a, &s->placement.dp, s->tp * s->cp * s->pp, s->dp, "DP");
+    check_border(c, a, &s->placement.dp, s->tp * s->cp * s->pp, dp, "DP");
 }
 
 /* Failures of its own within the window are at most restart.max; a hold during a failure may save a job from its end once. */
@@ -443,6 +444,7 @@ static int64_t free_slots(const struct cell *c)
 static bool fits_plainly(struct cell *c, const struct job_record *j)
 {
     struct job_spec *s = spec_of(c, j->id);
+    job_resize(s, job_dp_at_least(s, 1)); /* an elastic job starts with any size */
     bool plain = s->memory * SLOTS_MAX <= INT64_C(64) << 30, fits = false;
     for (size_t i = 0; i < c->n_agents; i++)
         fits = fits || (!c->agents[i].lost && core_node_free_slots(c->core, c->agents[i].name) >= s->ranks);
