@@ -324,3 +324,14 @@ int save_if_due(struct run *run, int signals, bool last)
     code = save_wait(run);
     return code == 0 && run->saved != run->state.step ? EXIT_ERROR : code;
 }
+
+int save_went_back(struct run *run)
+{
+    const bool due[TIERS] = {[TIER_MEMORY] = true};
+    if (!run->saver->memory)
+        return 0;
+    int code = start(run, due);
+    if (code == 0)
+        code = wait_for(run, TIER_MEMORY);
+    return code == EXIT_SUPERSEDED ? code : 0;
+}

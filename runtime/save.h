@@ -27,6 +27,10 @@ int save_advance(struct run *run, int busy);
  * fails is told and changes nothing on the shelf; training goes on: 0. EXIT_ERROR only when the last one failed; EXIT_SUPERSEDED. */
 int save_if_due(struct run *run, int signals, bool last);
 
+/* The run has gone back to an earlier step: memory holds that now, so that a restart does not find a later step of what was left. 0 or
+ * EXIT_SUPERSEDED. */
+int save_went_back(struct run *run);
+
 bool save_under_way(const struct run *run);
 /* Waits until nothing is under way. 0 or EXIT_SUPERSEDED. */
 int save_wait(struct run *run);

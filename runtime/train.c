@@ -262,6 +262,8 @@ static int go_back(struct run *run)
     if (code == 0)
         code = run_agree(run, run->rank == 0 ? run_fenced(run, open_metrics, &err) : 0, &err);
     if (code == 0)
+        code = save_went_back(run);
+    if (code == 0)
         recall(run);
     return code;
 }
