@@ -292,7 +292,7 @@ $(BUILD)/tests/programs/upload_probe: $(BUILD)/obj/tests/programs/upload_probe.o
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_checkpoint) -o $@
 # Those of the runtime's insides, and one of them in double.
-$(addprefix $(BUILD)/tests/programs/,comm_check engine_check): $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o $(call archives,runtime)
+$(addprefix $(BUILD)/tests/programs/,comm_check engine_check uploader_probe): $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o $(call archives,runtime)
 	@mkdir -p $(@D)
 	@$(CC) $(LDFLAGS_ALL) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(SYSLIBS_runtime) -o $@
 $(BUILD)/tests/programs/comm_check_double: $(BUILD)/double/tests/programs/comm_check.o $(filter $(BUILD)/double/runtime/comm/%,$(DOUBLE_OBJ)) $(call archives,common)

@@ -1,36 +1,16 @@
 #!/usr/bin/env bash
 # Checkpoints in a bucket: s3rver (npm) behind s3_server.cjs, which compares every signature with aws4's and every body with its hashes, and breaks
 # what a test asks it to break.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-. "$root/tests/integration/train_lib.sh"
-: "${BELAY_INTEROP:?set BELAY_INTEROP to the folder with node_modules (make check-interop does)}"
-export NODE_PATH=$BELAY_INTEROP/node_modules
-unset AWS_SESSION_TOKEN AWS_PROFILE AWS_SHARED_CREDENTIALS_FILE
-export AWS_ACCESS_KEY_ID=S3RVER AWS_SECRET_ACCESS_KEY=S3RVER HOME=$SCRATCH no_proxy=127.0.0.1
-part=5242880
-
-mkdir -p s3/data && mkfifo s3/in
-node "$root/tests/interop/s3_server.cjs" "$SCRATCH/s3" runs <s3/in >s3/out 2>&1 &
-exec 9>s3/in # the server ends when this shell does
-until_true 60 test -e s3/port || diag "$(cat s3/out)"
-endpoint=http://127.0.0.1:$(cat s3/port)
+. "$(dirname "$0")/upload_lib.sh"
 
 # probe PREFIX WORD...: its output in out, its sentences in err
 probe() { "$BELAY_TEST_PROGRAMS/upload_probe" --url "s3://runs/$1" --endpoint "$endpoint" --pause 20 "${@:2}" >out 2>err; }
 works() { probe "$@" || { diag "$(cat err)" "$(tail -n 20 s3/log)"; return 1; }; }
 refused() { ! probe "$@"; }
 counted() { sed -n "s/.*$1 \([0-9]*\).*/\1/p" out; } # parts, reused, sent, received, retries
-requests() { grep -cE -- "$1" s3/log; }
-fault() { printf '%s' "$1" >s3/faults.new && mv s3/faults.new s3/faults; }
-fresh_log() { : >s3/log; rm -f s3/faults s3/held; }
-uploads_left() { ls s3/data/runs/._S3rver_uploads 2>/dev/null | wc -l; }
 one_line() { [ "$(wc -l <err)" = 1 ]; }
 without_secret() { ! grep -rqF -- "$1" out err; }
 
-job_file run
-ok "a run leaves four checkpoints of two files" to train.out ranks 2 belay-train run.yaml --set train.model.hidden=384 --set parallel.zero=1 --set train.steps=4 \
-  --set checkpoint.every=1 --set checkpoint.keep=9 --set checkpoint.busy=wait --set resources.memory=1GiB
-step() { printf 'run/step-%08d' "$1"; }
 ok "their files need several parts" test "$(stat -c %s "$(step 1)/rank-00001.safetensors")" -gt $((2 * part))
 ok "and do not end with a part" test $(($(stat -c %s "$(step 1)/rank-00001.safetensors") % part)) -ne 0
 
@@ -41,8 +21,7 @@ ok "a checkpoint goes there" works a folder "$(step 1)"
 is "the manifest goes last" "$(grep '^PUT' s3/log | tail -n 1)" "PUT a/step-00000001/manifest.json fine"
 ok "it comes back" works a download 1 back
 ok "with the same bytes" diff -r "$(step 1)" back/step-00000001
-ok "and can be gone on from" to again.out ranks 2 belay-train run.yaml --set train.model.hidden=384 --set parallel.zero=1 --set train.steps=5 \
-  --set checkpoint.directory=back --set resources.memory=1GiB
+ok "and can be gone on from" to again.out ranks 2 belay-train run.yaml $sizes --set train.steps=5 --set checkpoint.directory=back
 like "from its step" "$(cat again.out)" 'resuming from step 1'
 ok "sent again" works a folder "$(step 1)"
 is "nothing is sent" "$(counted sent)" 0
