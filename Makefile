@@ -351,6 +351,9 @@ check-run: build-tests $(if $(filter tests/interop/%,$(TESTS)),$(BUILD)/interop/
 # A run killed at every call that changes its checkpoint directory; make check takes a sample of them.
 check-faults: all $(TOOLS)
 	@FAULTS=all BELAY_TEST_LIMIT=3600 prove --timer --exec 'bash tests/run-one.sh' tests/integration/checkpoint_kill_test.sh
+# Checkpoints of ten meshes on each of them: all hundred pairs; make check takes some.
+check-reshard: all
+	@RESHARD=all BELAY_TEST_LIMIT=3600 prove --timer --exec 'bash tests/run-one.sh' tests/integration/reshard_test.sh
 check-interop: all $(TOOLS) $(BUILD)/interop/.installed
 	@prove --timer --exec 'bash tests/run-one.sh' $(INTEROP)
 unit: build-tests
@@ -458,11 +461,12 @@ help:
 	@echo "make check      install what is missing, build, lint, and run every test (SANITIZER=address|undefined|thread)"
 	@echo "make check-interop  only the tests against other programs (tests/interop; needs npm's registry the first time)"
 	@echo "make check-faults   training killed at every call that changes its checkpoints (make check: a sample)"
+	@echo "make check-reshard  checkpoints of ten meshes loaded on each of them (make check: some pairs)"
 	@echo "make unit       only the unit tests      make lint   only the linters     make format   clang-format in place"
 	@echo "make sim-check  random faults on random small clusters around the core (SIM_SEEDS=1000 SIM_FROM=1); sim-check-planted: does it find faults?"
 	@echo "make bench      measurements (docs/performance.md)      make fuzz   fuzz the readers of outside input"
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: cuda cuda-left-out cuda-registers lint-cuda-registers sim-check sim-check-planted all check check-run check-faults check-interop unit build-tests bench-train bench-turn bench-placement bench-kernels lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
+.PHONY: cuda cuda-left-out cuda-registers lint-cuda-registers sim-check sim-check-planted all check check-run check-faults check-reshard check-interop unit build-tests bench-train bench-turn bench-placement bench-kernels lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:
