@@ -34,18 +34,18 @@ ok "two ranks hold images" holds 1
 KEEP_JOBS=7,90041
 ends 1
 FIRST=$(shim_pid 90041.1)
-is "the attempt is over and acknowledged: only its shim has the images" "$(holders)" "$FIRST"
+is "the attempt is over and acknowledged: only its shim has the images" "$(holders)" "${FIRST:-none}"
 ok "no rank is left" no_ranks
 is "nor the scratch" "$(ls -d "$(scratch_of 90041.1)" 2>/dev/null)" ""
 ok "the socket for the next attempt is there" test -S "$DIR/attempts/90041.1/memory.sock"
 
 end KILL "$AGENT"
-is "the agent's end changes nothing" "$(holders)" "$FIRST"
+is "the agent's end changes nothing" "$(holders)" "${FIRST:-none}"
 forget; agent
 ok "a new agent says that the attempt is gone" until_true 5 heard '"t":"hello".*'"$(report 90041 1 gone)"
 settled
 ack 90041 1 "$(last_rev 90041 1)"; desired; settled
-is "and keeps its shim" "$(holders)" "$FIRST"
+is "and keeps its shim" "$(holders)" "${FIRST:-none}"
 
 ok "the next attempt takes the images over" holds 2
 is "both ranks had theirs here" "$(cat "$SCRATCH"/meet/2.*.got)" herehere
@@ -53,21 +53,21 @@ ok "the first shim has gone" until_true 5 gone "$FIRST"
 ok "and its folder" until_true 5 folder_gone 90041.1
 ends 2
 SECOND=$(shim_pid 90041.2)
-is "the second shim keeps what its ranks held" "$(holders)" "$SECOND"
+is "the second shim keeps what its ranks held" "$(holders)" "${SECOND:-none}"
 
 # An attempt that ends before it was ready has taken nothing over that matters: the one before it stays.
 desired "$(ARGV='["/nonexistent/program"]' order_of 3 prepare)"
 ok "the third attempt is refused" until_true 10 heard "$(report 90041 3 refused)"
 ack 90041 3 "$(last_rev 90041 3)"; desired
 ok "it is forgotten" until_true 5 folder_gone 90041.3
-is "the second shim stays" "$(holders)" "$SECOND"
+is "the second shim stays" "$(holders)" "${SECOND:-none}"
 
 desired "$(order_of 4 prepare)"
 ok "the fourth attempt is ready" until_true 10 heard "$(report 90041 4 ready)"
 ok "the second shim has gone" until_true 5 gone "$SECOND"
 ends 4
 FOURTH=$(shim_pid 90041.4)
-is "the fourth has ended before its ranks ran, and keeps what it took over" "$(holders)" "$FOURTH"
+is "the fourth has ended before its ranks ran, and keeps what it took over" "$(holders)" "${FOURTH:-none}"
 kill9 "$FOURTH"
 ok "a shim that dies takes the images along" until_true 5 no_holders
 ok "and is forgotten" until_true 5 folder_gone 90041.4
