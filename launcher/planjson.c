@@ -161,6 +161,11 @@ static json_t *cost_json(const struct plan_request *r, const struct plan *p)
         jsonx_set_real(o, "days_at_mfu", p->days_at_mfu);
     jsonx_set_real(o, "watts", p->watts);
     jsonx_set_real(o, "kwh", p->kwh);
+    if (r->spec->checkpoint.every == JOB_EVERY_AUTO) {
+        set_int(o, "save_every", saves_every(&p->saves));
+        jsonx_set_real(o, "save_s", p->saves.cost_s);
+        jsonx_set_real(o, "mttf_s", p->saves.mttf_s);
+    }
     return o;
 }
 

@@ -268,6 +268,16 @@ static const char *energy(double kwh, char out[FORMAT_SIZE])
     return out;
 }
 
+/* checkpoint.every: auto, as far as can be said before a save was measured. */
+static void show_saves(const struct plan_request *r, const struct plan *p)
+{
+    char words[SAVES_WORDS];
+    if (r->spec->checkpoint.every != JOB_EVERY_AUTO)
+        return;
+    saves_explain(&p->saves, words);
+    printf("    saves        %s\n", words);
+}
+
 static void show_cost(const struct plan_request *r, const struct plan *p)
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE + 8], c[FORMAT_SIZE];
@@ -283,6 +293,7 @@ static void show_cost(const struct plan_request *r, const struct plan *p)
         printf("    at MFU %-5s %s, by 6 x parameters x tokens\n", format_percent(r->mfu, b),
                days(p->days_at_mfu, a));
     printf("    energy       %s at %.0f W a device\n", energy(p->kwh, a), p->watts);
+    show_saves(r, p);
 }
 
 void planview_report(const struct plan_request *request, const struct plan *plan,

@@ -14,6 +14,7 @@
 #include "launcher/simview.h"
 #include "launcher/table.h"
 #include "launcher/text.h"
+#include "planner/saves.h"
 #include "sim/theory.h"
 
 #define EQUAL_SHARE                                                                                          \
@@ -337,8 +338,8 @@ static void say_theory(const struct simsweep *w)
            "%s by Daly (2006)%s%s%s.\n",
            clock_format_duration((int64_t)(1e3 * w->mttf_s), mttf, sizeof(mttf)),
            clock_format_duration((int64_t)(1e3 * w->cost_s), cost, sizeof(cost)),
-           clock_format_duration((int64_t)(1e3 * theory_young(w->cost_s, w->mttf_s)), young, sizeof(young)),
-           clock_format_duration((int64_t)(1e3 * theory_daly(w->cost_s, w->mttf_s)), daly, sizeof(daly)),
+           clock_format_duration((int64_t)(1e3 * saves_young(w->cost_s, w->mttf_s)), young, sizeof(young)),
+           clock_format_duration((int64_t)(1e3 * saves_daly(w->cost_s, w->mttf_s)), daly, sizeof(daly)),
            w->overlap ? ", not below the " : "",
            w->overlap ? clock_format_duration((int64_t)(1e3 * w->written_s), written, sizeof(written)) : "",
            w->overlap ? " that one takes to be written" : "");
@@ -386,7 +387,7 @@ json_t *simsweep_json(const struct simsweep *w)
     jsonx_set(o, "rows", rows);
     jsonx_set(o, "best", json_integer((json_int_t)w->best));
     jsonx_set_real(o, "mttf_s", w->mttf_s > 0 ? w->mttf_s : (double)NAN);
-    jsonx_set_real(o, "young_s", known ? theory_young(w->cost_s, w->mttf_s) : (double)NAN);
-    jsonx_set_real(o, "daly_s", known ? theory_daly(w->cost_s, w->mttf_s) : (double)NAN);
+    jsonx_set_real(o, "young_s", known ? saves_young(w->cost_s, w->mttf_s) : (double)NAN);
+    jsonx_set_real(o, "daly_s", known ? saves_daly(w->cost_s, w->mttf_s) : (double)NAN);
     return o;
 }

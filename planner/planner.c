@@ -2,6 +2,7 @@
 #include "planner/planner.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "schema/job.h"
 
@@ -185,6 +186,24 @@ static void plan_cost(const struct plan_request *r, struct plan *p)
     p->kwh = seconds * p->watts * (double)r->spec->ranks / JOULES_PER_KWH;
 }
 
+/* What a checkpoint holds of a parameter: the weight and AdamW's two moments in fp32 (docs/checkpoint-format.md). */
+#define STATE_BYTES 12.0
+/* Of the copy from a GPU to its host: PCIe 5 x16, as links.pcie of a cluster file that does not say otherwise. */
+#define HOST_LINK 64e9
+
+/* Training waits for the copy of a rank's share; a CPU reads and writes its memory for it. How fast the storage is is not known here. */
+static void plan_saves(const struct plan_request *r, struct plan *p)
+{
+    const struct plan_device *d = r->device;
+    double bytes = STATE_BYTES * (double)p->params.total / (double)r->spec->ranks;
+    double node = r->devices[DOMAIN_NODE] > 0 ? r->devices[DOMAIN_NODE] : 1;
+    p->saves = (struct saves_facts){
+        .cost_s = bytes / (d->gpu ? HOST_LINK : d->bandwidth * d->stream / 2),
+        .step_s = p->step.total,
+        .mttf_s = saves_mttf(ceil((double)r->spec->ranks / node), SAVES_FAILURES_PER_NODE_DAY, 0, 0),
+    };
+}
+
 int plan_make(const struct plan_request *request, struct plan *out, struct err *err)
 {
     *out = (struct plan){.fits = false};
@@ -199,6 +218,7 @@ int plan_make(const struct plan_request *request, struct plan *out, struct err *
     plan_traffic(request, out);
     plan_step(request, out);
     plan_cost(request, out);
+    plan_saves(request, out);
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "planner/flops.h"
 #include "planner/memory.h"
 #include "planner/params.h"
+#include "planner/saves.h"
 #include "planner/steptime.h"
 #include "planner/traffic.h"
 
@@ -65,11 +66,12 @@ struct plan {
     double mfu;           /* attention counted as the causal mask leaves it */
     double mfu_full;      /* attention counted in full, as PaLM, Megatron and torchtitan do */
     double hfu;
-    double tokens, steps; /* of the whole training */
-    double total_flops;   /* model FLOPs of it */
-    double days, kwh;     /* kwh: at `watts` a device */
-    double days_at_mfu;   /* plan_days_at the request's; 0 = none was given */
-    double watts;         /* that counted */
+    double tokens, steps;     /* of the whole training */
+    double total_flops;       /* model FLOPs of it */
+    double days, kwh;         /* kwh: at `watts` a device */
+    double days_at_mfu;       /* plan_days_at the request's; 0 = none was given */
+    double watts;             /* that counted */
+    struct saves_facts saves; /* what a checkpoint costs, and what it is made for */
 };
 
 /* -1 with a sentence when the job cannot be planned: run: jobs, meshes that do not divide the model. */

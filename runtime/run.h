@@ -13,6 +13,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/guard.h"
 #include "runtime/fault.h"
+#include "runtime/interval.h"
 #include "runtime/metrics.h"
 #include "runtime/notify.h"
 #include "schema/job.h"
@@ -34,6 +35,7 @@ struct run {
     struct checkpoint_array *arrays, *share; /* all that this rank owns; what it writes of it */
     size_t n_arrays, n_share;
     struct saver *saver;
+    struct interval interval; /* when the next save is due */
     struct {
         double staged_s, durable_s; /* see struct metrics_row */
     } held_up;                      /* by saves since the last row of metrics.csv */

@@ -125,6 +125,25 @@ static void prepare(struct run *run, enum tier tier, const struct snapshot *snap
                                        .start = now};
 }
 
+/* checkpoint.every: auto. Rank 0 knows what a save costs, and says to all when the next one is due. */
+static void plan_next(struct run *run, double stall_s)
+{
+    int64_t steps = 0;
+    const char *news = NULL;
+    if (run->interval.every != JOB_EVERY_AUTO)
+        return;
+    if (run->rank == 0) {
+        steps = interval_next(&run->interval, stall_s);
+        news = interval_news(&run->interval);
+    }
+    comm_broadcast(comm_world(run->comm), &steps, sizeof steps, 0);
+    interval_set(&run->interval, run->state.step, steps);
+    if (!news)
+        return;
+    printf("saves %s\n", news);
+    notify_keep(run->notify, "CHECKPOINT_INTERVAL=%s", news);
+}
+
 /* The tiers share one copy. 0 or the code of the one that failed. */
 static int start(struct run *run, const bool wanted[TIERS])
 {
@@ -153,6 +172,8 @@ static int start(struct run *run, const bool wanted[TIERS])
     if (run->rank == 0 && begun[TIER_STORAGE])
         notify_keep(run->notify, "CHECKPOINT_STAGED=%" PRId64 "\nCHECKPOINT_STAGED_MS=%.0f", run->state.step,
                     seconds * 1e3);
+    if (wanted[TIER_STORAGE])
+        plan_next(run, seconds);
     notify_send(run->notify, "PHASE=training");
     return code;
 }
@@ -180,6 +201,7 @@ static void land(struct run *run, struct flight *f)
     if (f->tier == TIER_STORAGE) {
         run->saved = f->step;
         run->held_up.durable_s = f->seconds;
+        interval_durable(&run->interval, f->seconds);
         return;
     }
     s->whole = f->snapshot;
@@ -261,7 +283,7 @@ static void find_due(const struct run *run, int signals, bool last, bool due[TIE
     const struct saver *s = run->saver;
     int64_t step = run->state.step;
     bool asked = last || (signals & SIGNALS_SAVE);
-    due[TIER_STORAGE] = (asked || every(run->spec->checkpoint.every, step)) && run->saved != step;
+    due[TIER_STORAGE] = (asked || interval_due(&run->interval, step)) && run->saved != step;
     due[TIER_MEMORY] = s->memory && s->held != step && !last &&
                        (due[TIER_STORAGE] || every(run->spec->checkpoint.memory_every, step));
 }
@@ -291,7 +313,8 @@ static int make_way(struct run *run, bool must, bool due[TIERS])
         code = look(run);
     if (code == 0 && due[TIER_STORAGE] && under_way(s, TIER_STORAGE) && wait)
         code = wait_for_last(run);
-    if (due[TIER_STORAGE] && under_way(s, TIER_STORAGE) && run->rank == 0)
+    bool later = run->interval.every == JOB_EVERY_AUTO; /* it stays due */
+    if (due[TIER_STORAGE] && under_way(s, TIER_STORAGE) && run->rank == 0 && !later)
         log_warn("step %" PRId64 " is not saved: the checkpoint of step %" PRId64
                  " is still being written; save less often, or set checkpoint.busy: wait",
                  run->state.step, s->flights[TIER_STORAGE].step);

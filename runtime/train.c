@@ -202,6 +202,7 @@ static int setup(struct run *run)
     if (code != 0)
         return code;
     recall(run);
+    interval_open(&run->interval, run->spec->checkpoint.every, run->state.step, getenv("BELAY_MTTF_S"));
     run->peak = comm_sum_double(comm_world(run->comm), backend_peak(run->backend, run->kernels));
     if (run->rank == 0)
         introduce(run, threads);
@@ -292,6 +293,7 @@ static int loop(struct run *run)
             return code;
         run->state.held_loss = held; /* of this step, or not known */
         tell_step(run, &step, held);
+        interval_stepped(&run->interval, step.seconds);
         bool stop = step.signals & SIGNALS_STOP;
         code = save_if_due(run, step.signals, stop || run->state.step == run->spec->train.steps);
         if (code != 0)

@@ -24,9 +24,10 @@ struct scenario_time {
 };
 
 struct scenario_checkpoint {
-    int64_t every_ms, every_steps; /* one of them is 0; both 0 = the job saves none */
-    int64_t cost_ms;               /* from its begin until it is durable */
-    int64_t stall_ms;              /* how long training waits: the cost when blocking, else this */
+    int64_t every_ms,
+        every_steps;  /* one of them is 0; both 0 = the job saves none. every_steps may be JOB_EVERY_AUTO */
+    int64_t cost_ms;  /* from its begin until it is durable */
+    int64_t stall_ms; /* how long training waits: the cost when blocking, else this */
     bool overlap;
 };
 

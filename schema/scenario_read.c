@@ -117,19 +117,23 @@ static int read_spares(const struct scenario_field *f, const struct tree_node *n
                    (long long)f->max, diag_quote(quoted, node->text));
 }
 
-/* every: 30m, 500 (steps) or never. */
+/* every: 30m, 500 (steps), auto or never. */
 static int read_every(const struct scenario_field *f, const struct tree_node *node, void *at, struct err *err)
 {
     struct scenario_checkpoint *c = at;
     if (need_word(node, err) < 0)
         return -1;
     c->every_ms = c->every_steps = 0;
+    if (strcmp(node->text, "auto") == 0) {
+        c->every_steps = JOB_EVERY_AUTO;
+        return 0;
+    }
     if (strcmp(node->text, "never") == 0 || scalar_int(node->text, 1, f->max, &c->every_steps, NULL) == 0)
         return 0;
     if (scalar_duration(node->text, f->min, f->max, &c->every_ms, NULL) == 0)
         return 0;
     char quoted[DIAG_QUOTE_SIZE];
-    return err_set(err, "must be a duration such as 30m, a number of steps or never, not %s",
+    return err_set(err, "must be a duration such as 30m, a number of steps, auto or never, not %s",
                    diag_quote(quoted, node->text));
 }
 

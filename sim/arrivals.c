@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "planner/saves.h"
 #include "sim/sim_private.h"
 #include "sim/steptime.h"
 
@@ -47,8 +48,23 @@ static int64_t at_least_one(double x)
     return x < 1 ? 1 : x > 1e15 ? INT64_C(1000000000000000) : (int64_t)x;
 }
 
-static int64_t save_interval(const struct scenario_checkpoint *c, double step_ms)
+/* As the trainer finds it, once it has measured a save: from what the scenario says of failures of nodes. */
+static int64_t automatic(const struct sim *sim, const struct scenario_job *e, double step_ms)
 {
+    const struct cluster_node *node = &sim->sc->cluster->nodes[0];
+    double nodes = ceil((double)e->spec->ranks / (double)(node->slots > 0 ? node->slots : 1));
+    struct saves_facts facts = {.cost_s = (double)e->checkpoint.stall_ms / 1000,
+                                .durable_s = e->checkpoint.overlap ? (double)e->checkpoint.cost_ms / 1000 : 0,
+                                .step_s = step_ms / 1000,
+                                .mttf_s = saves_mttf(nodes, sim->config.failures_per_node_day, 0, 0)};
+    return saves_every(&facts);
+}
+
+static int64_t save_interval(const struct sim *sim, const struct scenario_job *e, double step_ms)
+{
+    const struct scenario_checkpoint *c = &e->checkpoint;
+    if (c->every_steps == JOB_EVERY_AUTO)
+        return automatic(sim, e, step_ms);
     if (c->every_steps > 0)
         return c->every_steps;
     return c->every_ms > 0 ? at_least_one(round((double)c->every_ms / step_ms)) : 0;
@@ -67,7 +83,7 @@ static struct vjob *make_job(struct sim *sim, size_t entry)
     job->state = RUN_OVER;
     if (e->work.ms > 0)
         job->steps = at_least_one(round((double)random_time(works_of(sim, entry), &e->work) / job->step_ms));
-    job->every = save_interval(&e->checkpoint, job->step_ms);
+    job->every = save_interval(sim, e, job->step_ms);
     return job;
 }
 

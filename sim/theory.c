@@ -8,17 +8,6 @@ double theory_ettr(double overhead, double interval, double mttf, double cost)
     return 1 / (1 + cost / interval + (overhead + interval / 2) / mttf);
 }
 
-double theory_young(double cost, double mttf)
-{
-    return sqrt(2 * cost * mttf);
-}
-
-double theory_daly(double cost, double mttf)
-{
-    double x = cost / (2 * mttf);
-    return x >= 1 ? mttf : theory_young(cost, mttf) * (1 + sqrt(x) / 3 + x / 9) - cost;
-}
-
 /* The 97.5 % quantile of Student's t: from a table, and from ten degrees of freedom on within 0.02. */
 static double student(size_t freedom)
 {

@@ -12,10 +12,6 @@
  * Research Clusters" (2024), for checkpoints that cost nothing and failures much rarer than u0 + dt. With a cost, cost/interval is added. */
 double theory_ettr(double overhead, double interval, double mttf, double cost);
 
-/* The best interval by Young (1974), sqrt(2 cost mttf), and by Daly's higher-order form (2006, eq. 37), mttf when cost >= 2 mttf. */
-double theory_young(double cost, double mttf);
-double theory_daly(double cost, double mttf);
-
 /* Two settings that met the same n random worlds: is the mean of their differences d zero as far as can be told (Student's t for pairs, two
  * sides, 95 %)? One difference tells nothing: true for n below 2. Differences of 1e-6 are none. */
 bool theory_is_luck(const double *d, size_t n);

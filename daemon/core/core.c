@@ -8,6 +8,7 @@
 #include "common/mix.h"
 #include "daemon/core/core_private.h"
 #include "daemon/core/recovery.h"
+#include "planner/saves.h"
 
 void core_config_defaults(struct core_config *config)
 {
@@ -20,7 +21,7 @@ void core_config_defaults(struct core_config *config)
         .checkpoint_wait_ms = 30000,
         .keep_ms = 600000,
         .grow_after_ms = 30000,
-        .failures_per_node_day = 6.5e-3, /* RSC-1 in Kokolis et al. 2024, arXiv 2410.21680 */
+        .failures_per_node_day = SAVES_FAILURES_PER_NODE_DAY,
         .repair_days = 0.5,
     };
 }

@@ -27,8 +27,9 @@ struct core_config {
     int64_t
         grow_after_ms; /* 30,000: an elastic job grows when there is room for it for so long (or for parallel.regrow, when that is
                               shorter) */
-    double failures_per_node_day, repair_days; /* 6.5e-3 and 0.5: for `spares: auto` */
-    const struct cluster_spec *cluster;        /* the cluster file, or NULL; borrowed */
+    double failures_per_node_day,
+        repair_days;                    /* 6.5e-3 and 0.5: for `spares: auto` and checkpoint.every: auto */
+    const struct cluster_spec *cluster; /* the cluster file, or NULL; borrowed */
     bool
         played; /* other machines stand in for those of the file: of what they have only the number of slots is compared */
 };

@@ -1,10 +1,13 @@
 /* orders: what a node is to carry out, built from the records when asked for; only the map of an attempt is kept while it runs.
  *
  * A node keeps its order until the whole attempt has ended, also when its own ranks are done: its shim still serves the tree. */
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/mem.h"
 #include "daemon/core/core_private.h"
+#include "planner/saves.h"
 
 static enum order_phase phase_of(const struct attempt *a)
 {
@@ -38,15 +41,44 @@ static void fill_argv(struct link_order *o, const struct job_spec *spec)
     free(dp);
 }
 
-static void fill_env(struct link_order *o, const struct job_spec *spec)
+/* Mean time between interruptions of the job, from what the attempts before this one came to: the same as long as it lives. */
+static double mttf_s(const struct core *core, const struct attempt *a)
 {
-    o->n_env = spec->n_env;
-    o->env_keys = mem_zero(o->n_env + 1, sizeof(char *));
-    o->env_values = mem_zero(o->n_env + 1, sizeof(char *));
-    for (size_t i = 0; i < o->n_env; i++) {
-        o->env_keys[i] = str_dup(spec->env[i].key);
-        o->env_values[i] = str_dup(spec->env[i].value);
+    double count = 0, run_ms = 0;
+    for (size_t i = 0; i < a->job->n_attempts; i++) {
+        const struct attempt_record *r = &a->job->attempts[i]->r;
+        if (r->number >= a->r.number || r->running_ms == 0)
+            continue;
+        run_ms += (double)(r->ended_ms > r->running_ms ? r->ended_ms - r->running_ms : 0);
+        count += r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_NODE;
     }
+    return saves_mttf((double)a->r.n_nodes, core->config.failures_per_node_day, count, run_ms / 1000);
+}
+
+static void set_env(struct link_order *o, const char *key, char *value)
+{
+    o->env_keys[o->n_env] = str_dup(key);
+    o->env_values[o->n_env++] = value;
+}
+
+static bool has_env(const struct job_spec *spec, const char *key)
+{
+    for (size_t i = 0; i < spec->n_env; i++)
+        if (strcmp(spec->env[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+static void fill_env(const struct core *core, struct link_order *o, const struct attempt *a)
+{
+    const struct job_spec *spec = a->job->r.spec;
+    double mttf = mttf_s(core, a);
+    o->env_keys = mem_zero(spec->n_env + 2, sizeof(char *));
+    o->env_values = mem_zero(spec->n_env + 2, sizeof(char *));
+    for (size_t i = 0; i < spec->n_env; i++)
+        set_env(o, spec->env[i].key, str_dup(spec->env[i].value));
+    if (isfinite(mttf) && !has_env(spec, "BELAY_MTTF_S"))
+        set_env(o, "BELAY_MTTF_S", str_printf("%.0f", fmax(mttf, 1)));
 }
 
 static void fill_resume(struct link_order *o, const struct attempt *a)
@@ -119,7 +151,7 @@ static void fill_texts(struct link_order *o, const struct attempt *a, const stru
     o->gid = job->gid;
 }
 
-static void fill_order(struct link_order *o, struct attempt *a, size_t seat)
+static void fill_order(const struct core *core, struct link_order *o, struct attempt *a, size_t seat)
 {
     const struct job_spec *spec = a->job->r.spec;
     *o = (struct link_order){.job = a->r.job, .attempt = a->r.number, .phase = phase_of(a)};
@@ -135,7 +167,7 @@ static void fill_order(struct link_order *o, struct attempt *a, size_t seat)
     o->kill = o->phase == ORDER_STOP && attempt_kills(a);
     fill_texts(o, a, a->seats[seat].node);
     fill_argv(o, spec);
-    fill_env(o, spec);
+    fill_env(core, o, a);
     fill_resume(o, a);
     fill_ranks(o, a, seat);
     if (o->phase == ORDER_GO)
@@ -196,7 +228,7 @@ size_t core_node_orders(const struct core *core, const char *name, struct link_o
     size_t n = node ? node->n_hosted : 0;
     *orders = mem_zero(n + 1, sizeof(**orders));
     for (size_t i = 0; i < n; i++)
-        fill_order(&(*orders)[i], node->hosted[i].attempt, node->hosted[i].seat);
+        fill_order(core, &(*orders)[i], node->hosted[i].attempt, node->hosted[i].seat);
     qsort(*orders, n, sizeof(**orders), by_job);
     return n;
 }

@@ -36,6 +36,8 @@ belay sim small.yaml --sweep --seeds 2 >sweep
 like "a sweep names the best" "$(head -n 1 sweep)" "^Best of 4: checkpoint.every = (30m|1h|2h): "
 like "and what theory says beside it" "$(tail -n 1 sweep)" "the best interval is .* by Young \(1974\) and .* by Daly \(2006\)"
 is "it marks one" "$(grep -c '^best ' sweep)" 1
+ettr() { belay sim small.yaml --set "checkpoint.every=$1" -o json | jq .ettr; }
+ok "auto saves better than each ten minutes or each day" quiet jq -ne "$(ettr auto) > $(ettr 10m) and $(ettr auto) > $(ettr 1d)"
 ok "a sweep of two" quiet bash -c "belay sim small.yaml --days 1 --sweep --set 'sweep={checkpoint.every: [1h, 2h], spares: [0, 1]}' -o json |
   jq -e '(.rows|length) == 4 and .rows[1].set == {\"checkpoint.every\": \"1h\", \"spares\": \"1\"} and .best < 4'"
 

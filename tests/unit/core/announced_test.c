@@ -177,6 +177,48 @@ static void test_paths_to_resume_from(void **state)
     }
 }
 
+static double mttf_of(struct world *w, int64_t id, const char *also)
+{
+    struct link_order *orders;
+    double found = -1;
+    assert_int_equal(core_node_orders(w->core, world_attempt(w, id)->nodes[0].node, &orders), 1);
+    for (size_t i = 0; i < orders[0].n_env; i++)
+        if (strcmp(orders[0].env_keys[i], "BELAY_MTTF_S") == 0)
+            found = strtod(orders[0].env_values[i], NULL);
+    assert_int_equal(orders[0].n_env, also ? 2 : 1);
+    link_order_clear(&orders[0]);
+    free(orders);
+    return found;
+}
+
+/* What so many nodes are expected to come to, then what the job has seen; the same as long as an attempt lives. */
+static void test_time_between_interruptions(void **state)
+{
+    (void)state;
+    double day_s = 86400, expected = day_s / (2 * 6.5e-3);
+    struct world *w = world_new(2, 2);
+    int64_t id = world_run(w, 4, "env: {X: some}\nrestart: {max: 9, window: 1h, backoff: 1s}\n");
+    assert_true(fabs(mttf_of(w, id, "X") - expected) < 2);
+    world_pass(w, 60000);
+    assert_true(fabs(mttf_of(w, id, "X") - expected) < 2);
+    for (int64_t n = 1; n <= 3; n++) {
+        world_exit(w, id, 0, 1, 0, false);
+        world_pass(w, 20000);
+        assert_int_equal(world_job(w, id)->attempt, 1 + n);
+        assert_true(fabs(mttf_of(w, id, "X") - expected / (double)(1 + n)) < 100);
+        world_restart(w);
+        world_pump(w);
+        assert_true(fabs(mttf_of(w, id, "X") - expected / (double)(1 + n)) < 100);
+    }
+    world_verb(w, id, CORE_REQUEUE); /* no interruption */
+    assert_true(fabs(mttf_of(w, id, "X") - expected / 4) < 100);
+    world_free(w);
+    w = world_new(1, 2);
+    id = world_run(w, 2, "env: {BELAY_MTTF_S: '77'}\n"); /* the user knows better */
+    assert_true(mttf_of(w, id, NULL) == 77);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_failures_are_told_once_a_reason),
         cmocka_unit_test(test_checkpoint_on_is_kept),
         cmocka_unit_test(test_paths_to_resume_from),
+        cmocka_unit_test(test_time_between_interruptions),
     };
     return cmocka_run_group_tests_name("core announced", tests, NULL, NULL);
 }

@@ -52,6 +52,16 @@ static void seventy_billion_take_144_days(void **state)
     SAME(plan_days_at(70e9, 15e12, 1024, device("h100"), 0.5), 144, 0.5);
 }
 
+/* 12 bytes a parameter over all ranks, through PCIe; nodes of eight that fail as those of RSC-1 did. */
+static void saves_are_planned_from_the_copy_and_the_nodes(void **state)
+{
+    (void)state;
+    struct plan p = plan_of("preset: llama3-70b", 512, "tp: 8, dp: 128, zero: 1", "h100", 0);
+    SAME(p.saves.cost_s, 12 * (double)p.params.total / 1024 / 64e9, 0);
+    SAME(p.saves.mttf_s, 86400 / (128 * 6.5e-3), 1e-9);
+    SAME(p.saves.step_s, p.step.total, 0);
+}
+
 static void eight_gpus_hold_40_billion(void **state)
 {
     (void)state;
@@ -367,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seventy_billion_take_144_days),
         cmocka_unit_test(eight_gpus_hold_40_billion),
+        cmocka_unit_test(saves_are_planned_from_the_copy_and_the_nodes),
         cmocka_unit_test(llama_405b_comes_near_its_published_mfu),
         cmocka_unit_test(runs_come_within_15_percent),
         cmocka_unit_test(every_error_is_documented),

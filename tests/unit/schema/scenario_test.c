@@ -164,6 +164,8 @@ static void test_whose_interval(void **state)
         {"{every: 10m}", "{directory: d, every: 7}", "{cost: 2s}", 0, 600000},
         {"{every: 10m}", "{directory: d, every: 7}", "{every: 9}", 9, 0},
         {"{cost: 1s}", "{directory: d, every: 7}", "{every: never}", 0, 0},
+        {"{cost: 1s}", "{directory: d, every: 7}", "{every: auto}", JOB_EVERY_AUTO, 0},
+        {"{cost: 1s}", "{directory: d, every: auto}", "{cost: 2s}", JOB_EVERY_AUTO, 0},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char *yaml =
@@ -213,7 +215,8 @@ static void test_wrong(void **state)
         {CLUSTER JOBS "checkpoint: {evry: 3m}\n", NULL,
          "3:14: unknown field \"evry\" in checkpoint; did you mean \"every\"?"},
         {CLUSTER JOBS "checkpoint: {every: soon}\n", NULL,
-         "3:21: checkpoint.every: must be a duration such as 30m, a number of steps or never, not \"soon\""},
+         "3:21: checkpoint.every: must be a duration such as 30m, a number of steps, auto or never, not "
+         "\"soon\""},
         {CLUSTER JOBS "failures: {rate: lots}\n", NULL,
          "3:18: failures.rate: must be a rate such as 6.5e-3/node-day, 0.1/day or 419 per 54d on 16384 gpus, "
          "not \"lots\""},

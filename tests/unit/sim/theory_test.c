@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "common/mem.h"
+#include "planner/saves.h"
 #include "sim/sim.h"
 #include "sim/theory.h"
 
@@ -95,9 +96,9 @@ static void test_closed_form(void **state)
 static void test_best_intervals(void **state)
 {
     (void)state;
-    assert_true(fabs(theory_young(50, 10000) - 1000) < 1e-9);
-    assert_true(fabs(theory_daly(50, 10000) - (1000 * (1 + 0.05 / 3 + 0.0025 / 9) - 50)) < 1e-9);
-    assert_true(theory_daly(300, 100) == 100);
+    assert_true(fabs(saves_young(50, 10000) - 1000) < 1e-9);
+    assert_true(fabs(saves_daly(50, 10000) - (1000 * (1 + 0.05 / 3 + 0.0025 / 9) - 50)) < 1e-9);
+    assert_true(saves_daly(300, 100) == 100);
     /* the best by search over the closed form with its cost is Young's */
     double best = 0, at = 0;
     for (double dt = 100; dt < 10000; dt += 1)
@@ -105,7 +106,7 @@ static void test_best_intervals(void **state)
             best = theory_ettr(10, dt, 10000, 50);
             at = dt;
         }
-    assert_true(fabs(at - theory_young(50, 10000)) < 2);
+    assert_true(fabs(at - saves_young(50, 10000)) < 2);
 }
 
 static void test_luck(void **state)
