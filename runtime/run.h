@@ -35,7 +35,8 @@ struct run {
     struct checkpoint_array *arrays, *share; /* all that this rank owns; what it writes of it */
     size_t n_arrays, n_share;
     struct saver *saver;
-    struct interval interval; /* when the next save is due */
+    struct interval interval;  /* when the next save is due */
+    struct uploader *uploader; /* rank 0 with checkpoint.upload only */
     struct {
         double staged_s, durable_s; /* see struct metrics_row */
     } held_up;                      /* by saves since the last row of metrics.csv */

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "runtime/bucket.h"
 #include "runtime/exits.h"
 #include "runtime/flight.h"
 #include "runtime/signals.h"
@@ -202,6 +203,7 @@ static void land(struct run *run, struct flight *f)
         run->saved = f->step;
         run->held_up.durable_s = f->seconds;
         interval_durable(&run->interval, f->seconds);
+        bucket_add(run, f->step);
         return;
     }
     s->whole = f->snapshot;

@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "kernels/kernels.h"
+#include "runtime/bucket.h"
 #include "runtime/config.h"
 #include "runtime/convert/weights.h"
 #include "runtime/exits.h"
@@ -96,11 +97,10 @@ static int open_parts(struct run *run, struct err *err)
     return 0;
 }
 
-static int sweep(struct run *run, struct err *err)
+static int sweep_and_fetch(struct run *run, struct err *err)
 {
-    (void)err; /* what cannot be removed is told and stays */
     shelf_sweep(run->spec->checkpoint.directory);
-    return 0;
+    return bucket_fetch(run, err);
 }
 
 /* Rank 0: makes the directory its own. */
@@ -112,7 +112,7 @@ static int own_directory(struct run *run, struct err *err)
     enum claim_result rc = claim_take(directory, run->state.job, run->state.attempt, &run->claim, err);
     if (rc != CLAIM_OK)
         return rc == CLAIM_SUPERSEDED ? EXIT_SUPERSEDED : EXIT_ERROR;
-    return run_fenced(run, sweep, err);
+    return run_fenced(run, sweep_and_fetch, err);
 }
 
 /* With the claim held: the file is cut back and replaced. */
@@ -199,6 +199,8 @@ static int setup(struct run *run)
         code = resume_run(run);
     if (code == 0)
         code = run_agree(run, run->rank == 0 ? run_fenced(run, open_metrics, &err) : 0, &err);
+    if (code == 0)
+        code = run_agree(run, run->rank == 0 ? bucket_open(run, &err) : 0, &err);
     if (code != 0)
         return code;
     recall(run);
@@ -213,6 +215,7 @@ static int setup(struct run *run)
 static void teardown(struct run *run, int code)
 {
     save_close(run);
+    bucket_close(run, code);
     claim_close(run->claim, code == 0);
     metrics_close(run->metrics);
     notify_close(run->notify);
@@ -294,6 +297,7 @@ static int loop(struct run *run)
         run->state.held_loss = held; /* of this step, or not known */
         tell_step(run, &step, held);
         interval_stepped(&run->interval, step.seconds);
+        bucket_poll(run);
         bool stop = step.signals & SIGNALS_STOP;
         code = save_if_due(run, step.signals, stop || run->state.step == run->spec->train.steps);
         if (code != 0)
