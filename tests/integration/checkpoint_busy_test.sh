@@ -22,7 +22,7 @@ rows_before() { sed -n "\,^rename .*/\.step-0*$2\..* .*/step-0*$2\$,q; /^write .
 for n in 1 2; do
   # --- skip
   job_file skip$n
-  slow skip$n "$n" skip$n.gate
+  slow skip$n "$n" skip$n.gate --set checkpoint.busy=skip
   ok "skip, $n rank(s): all steps are made while the first save is held" until_true 30 rows_at_least skip$n 24
   touch skip$n.gate
   wait $pid
