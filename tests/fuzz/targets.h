@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memimage.h"
 #include "schema/cluster.h"
 #include "schema/job.h"
 #include "schema/link.h"
@@ -190,6 +191,24 @@ static inline bool fuzz_progress(const json_t *obj)
 }
 
 /* True when the text is one of the four messages. */
+/* An image that was read is written and read the same. */
+static inline bool fuzz_memimage(const json_t *obj)
+{
+    struct memimage image, again;
+    struct err err = {""};
+    if (memimage_get(obj, &image, &err) != 0) {
+        fuzz_must(err.text[0] != '\0', "refused without a sentence");
+        return false;
+    }
+    json_t *written = json_object();
+    memimage_put(written, &image);
+    fuzz_must(memimage_get(written, &again, &err) == 0, "a written image cannot be read");
+    fuzz_must(memimage_same(&image, &again) && image.rank == again.rank && image.attempt == again.attempt,
+              "an image comes back different");
+    json_decref(written);
+    return true;
+}
+
 static inline bool fuzz_link(const uint8_t *data, size_t size)
 {
     json_error_t why;
@@ -197,9 +216,9 @@ static inline bool fuzz_link(const uint8_t *data, size_t size)
     if (!obj)
         return false;
     bool order = fuzz_order(obj), report = fuzz_report(obj), inventory = fuzz_inventory(obj),
-         progress = fuzz_progress(obj);
+         progress = fuzz_progress(obj), image = fuzz_memimage(obj);
     json_decref(obj);
-    return order || report || inventory || progress;
+    return order || report || inventory || progress || image;
 }
 
 #endif

@@ -515,11 +515,40 @@ static void test_nodes_join_later(void **state)
     world_free(w);
 }
 
+/* Racks of two pods may have one name, and are two. */
+static void test_the_map_says_racks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rack, *pod, *domain;
+    } rows[] = {{"rack0", "pod1", "pod1/rack0"}, {"rack0", NULL, "rack0"}, {NULL, "pod1", ""}};
+    struct world *w = world_new(3, 1);
+    for (size_t i = 0; i < 3; i++) {
+        w->agents[i].rack = rows[i].rack;
+        w->agents[i].pod = rows[i].pod;
+        world_relink(w, &w->agents[i]);
+    }
+    world_run(w, 3, "");
+    struct link_order *o = NULL;
+    assert_int_equal(core_node_orders(w->core, "node0", &o), 1);
+    assert_int_equal(o->n_map, 3);
+    for (size_t i = 0; i < 3; i++) {
+        size_t node = (size_t)(o->map[i].node[4] - '0');
+        assert_string_equal(o->map[i].domain, rows[node].domain);
+    }
+    assert_false(o->memory_tier);
+    link_order_clear(o);
+    free(o);
+    world_free(w);
+}
+
 static void test_orders_say_everything(void **state)
 {
     (void)state;
     struct world *w = world_new(2, 2);
-    int64_t id = world_run(w, 4, "env: {A: b}\nresources: {cpus: 3, memory: 2GiB}\nlimits: {grace: 7s}\n");
+    int64_t id = world_run(w, 4,
+                           "env: {A: b}\nresources: {cpus: 3, memory: 2GiB}\nlimits: {grace: 7s}\n"
+                           "checkpoint: {memory: {every: 1, buddy: false}}\n");
     struct link_order *o = NULL;
     assert_int_equal(core_node_orders(w->core, "node1", &o), 1);
     assert_int_equal(o->phase, ORDER_GO);
@@ -540,6 +569,9 @@ static void test_orders_say_everything(void **state)
     assert_int_equal(o->n_map, 2);
     assert_string_equal(o->map[1].node, "node1");
     assert_int_equal(o->map[1].ranks[1], 3);
+    assert_string_equal(o->map[1].domain, "");
+    assert_true(o->memory_tier);
+    assert_false(o->buddy);
     assert_string_equal(o->spec, world_job(w, id)->yaml);
     link_order_clear(o);
     free(o);
@@ -622,6 +654,7 @@ int main(void)
         cmocka_unit_test(test_what_does_not_fit_does_not_block),
         cmocka_unit_test(test_nodes_join_later),
         cmocka_unit_test(test_orders_say_everything),
+        cmocka_unit_test(test_the_map_says_racks),
         cmocka_unit_test(test_progress_only_changes_are_marked),
         cmocka_unit_test(test_progress_resets_the_pause),
     };

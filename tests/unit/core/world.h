@@ -38,6 +38,7 @@ struct agent {
     bool alive, linked, mute; /* mute: linked, but stopped: says and does nothing */
     bool refuse, slow;        /* refuses to prepare; never gets ready */
     int64_t slots;
+    const char *rack, *pod; /* or NULL */
     struct shim shims[WORLD_SHIMS];
     struct link_report old; /* some earlier report */
     int64_t beat_mono_ms;
@@ -431,6 +432,8 @@ static inline void agent_hello(struct world *w, struct agent *g)
 {
     struct link_inventory inventory = {.slots = g->slots, .cores = 2, .memory = (int64_t)64 << 30};
     (void)snprintf(inventory.address, sizeof(inventory.address), "127.0.0.1");
+    (void)snprintf(inventory.rack, sizeof(inventory.rack), "%s", g->rack ? g->rack : "");
+    (void)snprintf(inventory.pod, sizeof(inventory.pod), "%s", g->pod ? g->pod : "");
     struct link_report reports[WORLD_SHIMS];
     size_t n = 0;
     for (size_t i = 0; i < WORLD_SHIMS; i++)

@@ -18,10 +18,9 @@
 #define ROOM     65536
 
 static const char *const link_samples[] = {
-    "tests/fuzz/seeds/link/order.json",
-    "tests/fuzz/seeds/link/report.json",
-    "tests/fuzz/seeds/link/inventory.json",
-    "tests/fuzz/seeds/link/progress.json",
+    "tests/fuzz/seeds/link/order.json",     "tests/fuzz/seeds/link/report.json",
+    "tests/fuzz/seeds/link/inventory.json", "tests/fuzz/seeds/link/progress.json",
+    "tests/fuzz/seeds/link/image.json",
 };
 
 static const char *const cluster_samples[] = {

@@ -22,7 +22,9 @@ static const char order_text[] =
     "nodes':2,"
     "'ranks':[{'rank':0,'slot':0},{'rank':1,'slot':1}],'grace_ms':30000,'checkpoint':3,"
     "'resume':['/data/b.pt','/data/a.pt'],"
-    "'map':[{'node':'node0','addr':'127.0.0.1','port':41234,'master_port':20123,'ranks':[0,1]},"
+    "'memory_tier':{'buddy':true},"
+    "'map':[{'node':'node0','addr':'127.0.0.1','domain':'pod0/"
+    "rack0','port':41234,'master_port':20123,'ranks':[0,1]},"
     "{'node':'node1','addr':'127.0.0.1','port':41235,'master_port':0,'ranks':[2,3]}],'kill':true,'reason':'"
     "because'}";
 
@@ -190,6 +192,9 @@ static const struct {
     {ORDER, "resume", "'x'", "\"resume\" is not an array"},
     {ORDER, "resume", "[1]", "\"resume\" is not a string"},
     {ORDER, "resume", "['a.pt']", "a path that is not absolute"},
+    {ORDER, "memory_tier", "true", "\"memory_tier\" is not an object"},
+    {ORDER, "memory_tier.buddy", "'yes'", "order memory_tier: \"buddy\" is not true or false"},
+    {ORDER, "map.0.domain", "7", "\"domain\" is not a string"},
     {ORDER, "argv", "[]", "0 elements"},
     {ORDER, "argv", "'sh'", "not an array"},
     {ORDER, "argv", "['sh',1]", "\"argv\" is not a string"},
@@ -341,6 +346,7 @@ static void too_long_is_refused(void **state)
         {INVENTORY, "gpus.0.name", 63},
         {PROGRESS, "values.STEP", 4096},
         {ORDER, "map.0.node", 63},
+        {ORDER, "map.0.domain", 127},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         union any any;
