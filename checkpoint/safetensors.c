@@ -1,8 +1,8 @@
 /* safetensors: see safetensors.h.
  *
  * Writing: floats go from the caller's memory straight into write(), other types through a small buffer; both are hashed on the way in pieces
- * that stay in cache. Reading: rows that lie side by side in the file are read at once; of narrow columns whole spans of rows are read and
- * the columns picked out, of wide ones each row's part by itself. */
+ * that stay in cache. Reading: rows that lie side by side in the file are read at once; of columns that leave little out whole spans of rows are
+ * read and the columns picked out, of others each row's part by itself. */
 #include "checkpoint/safetensors.h"
 
 #include <errno.h>
@@ -22,8 +22,6 @@
 #define HEADER_MAX  (100u << 20) /* bytes of JSON that a reader accepts: the reference's limit */
 #define PIECE_BYTES (256u << 10)
 #define SPAN_BYTES  (1u << 20) /* read at once when columns are picked out of rows */
-#define NARROW_BYTES                                                                                         \
-    (16u << 10) /* parts of a row up to this size are picked out, larger ones read by themselves */
 
 /* Bytes of a tensor; false when they are more than a file can have. */
 static bool count_bytes(const size_t *shape, size_t dims, size_t each, uint64_t *out)
@@ -464,7 +462,7 @@ static int read_columns(struct safetensors *f, const struct safetensors_tensor *
 {
     size_t each = dtype_bytes(t->type), width = box->to[1] - box->from[1], columns = columns_of(t),
            rows = SPAN_BYTES / (columns * each); /* in one span */
-    if (width * each > NARROW_BYTES || rows < 2)
+    if ((columns - width) * each > SAFETENSORS_GAP || rows < 2)
         rows = 1;
     for (size_t r = box->from[0]; r < box->to[0]; r += rows) {
         size_t end = box->to[0] - r < rows ? box->to[0] : r + rows;

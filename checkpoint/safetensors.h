@@ -59,7 +59,11 @@ const struct safetensors_tensor *safetensors_at(const struct safetensors *file, 
 /* NULL when there is none of that name. */
 const struct safetensors_tensor *safetensors_find(const struct safetensors *file, const char *name);
 
-/* Reads a box of a tensor of one or two dimensions: element (r,c) of the box goes to out[r*stride + c]. Reads little beside what it wants.
+/* Of rows of which columns are wanted, up to so many bytes between the parts of two rows are read along: a page, which the file system reads as
+ * a whole in any case. */
+#define SAFETENSORS_GAP 4096
+
+/* Reads a box of a tensor of one or two dimensions: element (r,c) of the box goes to out[r*stride + c]. Reads only the box, but for such gaps.
  * 0, or -1 with a sentence, also when the box does not lie within the tensor or the type holds no real numbers. */
 int safetensors_read(struct safetensors *file, const struct safetensors_tensor *t, const struct box *box,
                      float *out, size_t stride, struct err *err);
