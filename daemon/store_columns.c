@@ -108,9 +108,14 @@ static const struct column events[] = {
 const struct columns store_events_columns = TABLE("events", "id", events, NULL);
 
 static const struct column checkpoints[] = {
-    CHECKPOINT(job),        CHECKPOINT(step),
-    CHECKPOINT(attempt),    CHECKPOINT(time_ms),
-    CHECKPOINT(bytes),      CHECKPOINT(staged_ms),
-    CHECKPOINT(durable_ms), COLUMN(checkpoint_record, "path", COLUMN_TEXT, path),
+    CHECKPOINT(job),
+    CHECKPOINT(step),
+    CHECKPOINT(attempt),
+    CHECKPOINT(time_ms),
+    CHECKPOINT(bytes),
+    CHECKPOINT(staged_ms),
+    CHECKPOINT(durable_ms),
+    COLUMN(checkpoint_record, "path", COLUMN_TEXT, path),
+    COLUMN(checkpoint_record, "held_loss", COLUMN_REAL, held_loss),
 };
 const struct columns store_checkpoints_columns = TABLE("checkpoints", "job, step", checkpoints, NULL);

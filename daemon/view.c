@@ -303,6 +303,7 @@ json_t *view_checkpoint(const struct job_record *job, const struct checkpoint_re
     set_int(obj, "attempt", c->attempt);
     set_int_or_null(obj, "staged_ms", c->staged_ms, -1);
     set_int_or_null(obj, "durable_ms", c->durable_ms, -1);
+    jsonx_set_real(obj, "held_loss", c->held_loss);
     jsonx_set_str(obj, "path", path);
     free(path);
     free(directory);

@@ -1,4 +1,5 @@
 /* belay checkpoints: the checkpoints of a job, by what belayd knows; and the way to the commands for those on storage. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,8 @@
 #include "launcher/table.h"
 
 static const struct table_column columns[] = {
-    {"STEP", true, false},    {"TIME", false, false},   {"SIZE", true, false},  {"STAGED", true, false},
-    {"DURABLE", true, false}, {"ATTEMPT", true, false}, {"PATH", false, false},
+    {"STEP", true, false},    {"TIME", false, false},   {"SIZE", true, false}, {"STAGED", true, false},
+    {"DURABLE", true, false}, {"ATTEMPT", true, false}, {"LOSS", true, true},  {"PATH", false, false},
 };
 
 /* How long it took; "" when the program did not say. */
@@ -36,6 +37,7 @@ static void add_row(struct table *t, const json_t *checkpoint)
     duration(t, checkpoint, "staged_ms");
     duration(t, checkpoint, "durable_ms");
     table_cell(t, COLOUR_NONE, "%s", format_step(jsonx_int_or(checkpoint, "attempt", -1), 0, text));
+    table_cell(t, COLOUR_NONE, "%s", format_loss(jsonx_real_or(checkpoint, "held_loss", NAN), text));
     table_cell(t, COLOUR_NONE, "%s", jsonx_str_or(checkpoint, "path", ""));
 }
 

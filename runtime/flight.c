@@ -2,6 +2,7 @@
 #include "runtime/flight.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,10 +200,13 @@ static void commit(void *owner)
     f->seconds = clock_monotonic_s() - f->start;
     if (f->code != 0)
         return;
+    char loss[48] = ""; /* known when this step was evaluated */
+    if (f->tier == TIER_STORAGE && isfinite(f->state.held_loss))
+        (void)snprintf(loss, sizeof loss, "\nCHECKPOINT_LOSS=%.9g", f->state.held_loss); /* fits */
     notify_keep(run->notify,
                 "CHECKPOINT_TIER=%s\nCHECKPOINT_DURABLE=%" PRId64 "\nCHECKPOINT_BYTES=%" PRIu64
-                "\nCHECKPOINT_DURABLE_MS=%.0f",
-                tier_name(f), f->step, f->bytes, f->seconds * 1e3);
+                "\nCHECKPOINT_DURABLE_MS=%.0f%s",
+                tier_name(f), f->step, f->bytes, f->seconds * 1e3, loss);
     if (f->tier == TIER_STORAGE)
         printf("checkpoint step %" PRId64 ": %.1f MiB in %.2f s\n", f->step, (double)f->bytes / 1048576,
                f->seconds);

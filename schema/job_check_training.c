@@ -96,6 +96,14 @@ static void check_eval(struct job_reader *r)
                  " steps, but there is nothing to evaluate on; add train.data.holdout, such as 0.01, or "
                  "train.eval.path, or use every: 0",
                  t->eval_every);
+    if (r->spec->checkpoint.keep_best > 0 && t->eval_every == 0 &&
+        SOUND(r, "checkpoint.keep_best", "train.eval.every"))
+        COMPLAIN(
+            r, "checkpoint.keep_best",
+            "is %" PRId64
+            ", but no held-out loss is computed by which the best could be told; add train.eval.every, of "
+            "which checkpoint.every is a multiple, or use keep_best: 0",
+            r->spec->checkpoint.keep_best);
 }
 
 void job_check_training(struct job_reader *r)

@@ -239,7 +239,8 @@ const struct job_field job_fields[] = {
     FIELD("checkpoint.keep_every", INT, checkpoint.keep_every, RANGE(0, STEPS_MAX), DEFAULT("0"),
           "those of steps that this divides stay for ever; 0 = none"),
     FIELD("checkpoint.keep_best", INT, checkpoint.keep_best, RANGE(0, 1000000), DEFAULT("0"),
-          "how many with the lowest held-out loss stay as well"),
+          "how many with the lowest held-out loss stay as well, of steps that were evaluated "
+          "(train.eval.every)"),
     FIELD("checkpoint.resume", RESUME, checkpoint.resume, RANGE(0, STEPS_MAX), DEFAULT("auto"),
           "auto: from the newest complete one; never; or a step"),
     SECTION("checkpoint.memory", OPTIONAL,

@@ -3,6 +3,7 @@
  * A checkpoint in storage is a row and an event. One that was uploaded is an event. What is held in memory, perhaps after every step, is
  * only the newest number. A save that fails is told once for each reason in a row, and the next that succeeds says how many there were. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,6 +143,8 @@ static struct checkpoint_record make_record(const struct core *core, const struc
     c.staged_ms = staged_ms(a, p, step);
     c.durable_ms = -1;
     (void)said_whole(p, "CHECKPOINT_DURABLE_MS", &c.durable_ms);
+    c.held_loss = NAN;
+    said_real(p, "CHECKPOINT_LOSS", &c.held_loss);
     if (said(p, "PATH") && said(p, "PATH")[0])
         c.path = directory_absolute(a->job->r.cwd, said(p, "PATH"));
     return c;

@@ -302,6 +302,8 @@ void drain_explain(struct core *core, struct node *node);
 /* The text under a key, or NULL; a whole number from 0; text that fits, without half a letter at its end. */
 const char *said(const struct link_progress *progress, const char *key);
 bool said_whole(const struct link_progress *progress, const char *key, int64_t *out);
+/* A number, when it is one; else *out stays. */
+void said_real(const struct link_progress *progress, const char *key, double *out);
 void said_words(const struct link_progress *progress, const char *key, char *to, size_t size);
 void lost_carry(struct core *core,
                 struct attempt *attempt); /* at creation: detect and stop of the attempt before */

@@ -39,6 +39,11 @@ static void real(const char *text, double *out)
         *out = x;
 }
 
+void said_real(const struct link_progress *p, const char *key, double *out)
+{
+    real(said(p, key), out);
+}
+
 void said_words(const struct link_progress *p, const char *key, char *to, size_t size)
 {
     const char *text = said(p, key);

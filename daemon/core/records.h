@@ -140,7 +140,8 @@ struct checkpoint_record {
     int64_t job, step, attempt, time_ms, bytes;
     int64_t staged_ms,
         durable_ms; /* how long training waited for the copy; from the begin until it was durable; -1 = not said */
-    char *path; /* where the program says it lies, absolute; NULL = not said */
+    double held_loss; /* loss over held-out data after this very step; NaN = not said */
+    char *path;       /* where the program says it lies, absolute; NULL = not said */
 };
 
 #endif

@@ -1,4 +1,6 @@
 /* What ranks say of checkpoints, and what the controller makes of it. */
+#include <math.h>
+
 #include "tests/unit/core/world.h"
 
 static void test_durations_and_path_are_kept(void **state)
@@ -9,7 +11,8 @@ static void test_durations_and_path_are_kept(void **state)
     world_tell(w, id, 0, "CHECKPOINT_STAGED=10\nCHECKPOINT_STAGED_MS=12");
     assert_int_equal(world_job(w, id)->progress.staged_step, 10);
     world_tell(w, id, 0,
-               "CHECKPOINT_DURABLE=10\nCHECKPOINT_BYTES=77\nCHECKPOINT_DURABLE_MS=340\nPATH=ck/a.pt");
+               "CHECKPOINT_DURABLE=10\nCHECKPOINT_BYTES=77\nCHECKPOINT_DURABLE_MS=340\nCHECKPOINT_LOSS=3."
+               "5\nPATH=ck/a.pt");
     world_tell(w, id, 0, "CHECKPOINT_DURABLE=20\nCHECKPOINT_STAGED_MS=9\nPATH=/data/../b.pt");
     world_tell(w, id, 0, "CHECKPOINT_STAGED=31\nCHECKPOINT_STAGED_MS=5");
     world_tell(w, id, 0, "CHECKPOINT_DURABLE=30");
@@ -29,6 +32,8 @@ static void test_durations_and_path_are_kept(void **state)
             assert_null(c->path);
     }
     assert_int_equal(w->checkpoints[0].bytes, 77);
+    assert_true(w->checkpoints[0].held_loss == 3.5);
+    assert_true(isnan(w->checkpoints[1].held_loss));
     world_free(w);
 }
 

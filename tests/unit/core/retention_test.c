@@ -85,6 +85,43 @@ static void test_checkpoints_set_aside_are_not_listed(void **state)
     world_free(w);
 }
 
+static void say_checkpoint(struct world *w, int64_t id, int64_t step, const char *loss)
+{
+    char text[96];
+    (void)snprintf(text, sizeof(text), "CHECKPOINT_DURABLE=%lld%s%s", (long long)step,
+                   loss ? "\nCHECKPOINT_LOSS=" : "", loss ? loss : "");
+    world_train(w, id, step - 9, step, 100, 0);
+    world_tell(w, id, 0, text);
+}
+
+/* Two of the newest, every 40th, and the best two of those whose loss is known: as the trainer's own purge, over attempts too. */
+static void test_every_and_best(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    char *yaml = str_printf("%s", train), *keep = strstr(yaml, "keep: 3}");
+    memcpy(keep, "keep: 2}", 8);
+    char *rules =
+        str_printf("%.*skeep: 2, keep_every: 40, keep_best: 2}%s", (int)(keep - yaml), yaml, keep + 8);
+    char *steps = strstr(rules, "path: x.txt}");
+    char *whole = str_printf("%.*spath: x.txt, holdout: 0.1}\n  eval: {every: 10}%s", (int)(steps - rules),
+                             rules, steps + strlen("path: x.txt}"));
+    int64_t id = world_submit(w, whole);
+    static const char *const losses[] = {"3", NULL, "1.5", "2", NULL, "2.5", "1.75", "4", "5", "6"};
+    for (int64_t i = 0; i < 10; i++)
+        say_checkpoint(w, id, 10 * (i + 1), losses[i]);
+    assert_kept(w, id, "30 40 70 80 90 100");
+    fail_and_restart(w, id);
+    say_checkpoint(w, id, 110, "0.5");
+    assert_kept(w, id, "30 40 80 100 110");
+    world_restart(w);
+    assert_kept(w, id, "30 40 80 100 110");
+    free(whole);
+    free(rules);
+    free(yaml);
+    world_free(w);
+}
+
 static void test_other_programs_keep_what_they_like(void **state)
 {
     (void)state;
@@ -101,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_purged_checkpoints_are_not_listed),
         cmocka_unit_test(test_checkpoints_set_aside_are_not_listed),
+        cmocka_unit_test(test_every_and_best),
         cmocka_unit_test(test_other_programs_keep_what_they_like),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

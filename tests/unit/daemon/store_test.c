@@ -135,6 +135,7 @@ static void fill(struct batch *b)
                                                .bytes = 66,
                                                .staged_ms = 12,
                                                .durable_ms = 345,
+                                               .held_loss = 3.25,
                                                .path = str_dup("/data/a.pt")};
     b->jobs[0] = &b->job;
     b->attempts[0] = &b->attempt;
@@ -575,9 +576,11 @@ static void complete(struct loaded *l)
     }
 }
 
-/* And what was not known then: of checkpoints, before schema 3. */
+/* And what was not known then: of checkpoints, before schemas 3 and 4. */
 static void forget(struct batch *b, int version)
 {
+    if (version < 4)
+        b->checkpoint.held_loss = NAN;
     if (version >= 3)
         return;
     b->job.progress.upload_step = -1;

@@ -156,15 +156,17 @@ static void test_checkpoint(void **state)
                                   .time_ms = 1700000000000,
                                   .bytes = 66,
                                   .staged_ms = 12,
-                                  .durable_ms = -1};
+                                  .durable_ms = -1,
+                                  .held_loss = NAN};
     struct job_record job = fixture_job(7);
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         job.spec->checkpoint.directory = str_dup(rows[i].directory);
         char *want =
             str_printf("{\"step\":100,\"time\":\"2023-11-14T22:13:20.000Z\",\"bytes\":66,\"attempt\":2,"
-                       "\"staged_ms\":12,\"durable_ms\":null,\"path\":%s}",
-                       rows[i].path);
+                       "\"staged_ms\":12,\"durable_ms\":null,\"held_loss\":%s,\"path\":%s}",
+                       i == 1 ? "3.5" : "null", rows[i].path);
+        c.held_loss = i == 1 ? 3.5 : (double)NAN;
         c.path = str_dup(rows[i].said);
         is_json(view_checkpoint(&job, &c), want);
         free(c.path);

@@ -245,6 +245,7 @@ static const struct {
     {TRAIN "  guard: {patience: 0}\n", "must be a whole number from 1 to 1000"},
     {TRAIN "  eval: {every: 5}\n", "f.yaml:7:17: train.eval.every: every 5 steps, but there is nothing to "
                                    "evaluate on; add train.data.holdout"},
+    {TRAIN "checkpoint: {keep_best: 2}\n", "checkpoint.keep_best: is 2, but no held-out loss is computed"},
     {DATA("path: a, holdout: 0.1") "  eval: {every: 5, path: val.bin}\n",
      "train.eval.path: is there, and train.data.holdout 0.1 keeps a part of the training data"},
     {TRAIN "  eval: {every: 5, path: \"\"}\n", "train.eval.path: must not be empty"},

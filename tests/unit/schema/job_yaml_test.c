@@ -254,6 +254,7 @@ static bool is_bound(const char *path)
                                         "train.optimizer.lr",
                                         "run.ranks",
                                         "checkpoint.upload",
+                                        "checkpoint.keep_best",
                                         "parallel",
                                         "resources.device"};
     for (size_t i = 0; i < COUNT(bound); i++)
