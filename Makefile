@@ -397,6 +397,7 @@ FUZZ_SEEDS_scenario := examples
 FUZZ_SEEDS_tokens := tests/fuzz/seeds/tokens
 FUZZ_SEEDS_text := tests/fuzz/seeds/text
 FUZZ_SEEDS_checkpoint := tests/fuzz/seeds/checkpoint
+FUZZ_SEEDS_objects := tests/fuzz/seeds/objects
 # FUZZ_SRC_NAME, FUZZ_LIBS_NAME: what one needs beyond schema/ and common/
 FUZZ_SRC_tokens := $(addprefix runtime/data/,tokenfile.c megatron.c record.c)
 FUZZ_SRC_text := $(wildcard runtime/text/*.c)
@@ -404,6 +405,8 @@ FUZZ_LIBS_text = $(LIBS_RUNTIME)
 FUZZ_SRC_checkpoint := $(addprefix checkpoint/,box.c digest.c dtype.c manifest.c manifest_model.c safetensors.c) \
   $(addprefix runtime/convert/,hf_config.c tensors.c)
 FUZZ_LIBS_checkpoint = $(LIBS_RUNTIME)
+FUZZ_SRC_objects := checkpoint/objects_xml.c
+FUZZ_LIBS_objects = $(LIBS_CHECKPOINT)
 $(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(SRC_schema) $(SRC_common) $$(FUZZ_SRC_$$*) $(wildcard schema/*.h common/*.h checkpoint/*.h runtime/*/*.h tests/fuzz/*.h)
 	@mkdir -p $(@D)/corpus-$*
 	@echo "  FUZZ $<"

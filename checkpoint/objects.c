@@ -11,16 +11,6 @@
 
 #define PAGES_MAX 10000 /* of a list: a server that always says "more" must not hold us for ever */
 
-enum objects_result objects_head(struct objects *o, const char *key, struct objects_info *out,
-                                 struct err *err)
-{
-    struct objects_call c = {.what = "look at", .method = "HEAD", .key = key};
-    enum objects_result rc = objects_call(o, &c, err);
-    *out = c.info;
-    objects_answer_clear(&c.answer);
-    return rc;
-}
-
 enum objects_result objects_delete(struct objects *o, const char *key, struct err *err)
 {
     struct objects_call c = {.what = "delete", .method = "DELETE", .key = key};
@@ -98,6 +88,29 @@ static enum objects_result list_page(struct objects *o, const char *prefix, bool
     free(query);
     *out = c.answer;
     return rc == OBJECTS_ABSENT ? OBJECTS_ERROR : rc;
+}
+
+/* The answer to a HEAD has no body, so a refusal has no reason: a list of the same key is refused for the same one, in words. */
+static enum objects_result explain_refusal(struct objects *o, const char *key, struct err *err)
+{
+    struct objects_answer page;
+    struct err why;
+    enum objects_result rc = list_page(o, key, false, NULL, &page, &why);
+    objects_answer_clear(&page);
+    if (rc == OBJECTS_ERROR)
+        err_set(err, "%s", why.text);
+    return rc == OBJECTS_CANCELLED ? rc : OBJECTS_ERROR;
+}
+
+enum objects_result objects_head(struct objects *o, const char *key, struct objects_info *out,
+                                 struct err *err)
+{
+    struct objects_call c = {.what = "look at", .method = "HEAD", .key = key};
+    enum objects_result rc = objects_call(o, &c, err);
+    *out = c.info;
+    objects_answer_clear(&c.answer);
+    bool refused = rc == OBJECTS_ERROR && c.status >= 300 && c.status < 500;
+    return refused ? explain_refusal(o, key, err) : rc;
 }
 
 static bool tell_page(const struct objects_answer *page,

@@ -282,6 +282,8 @@ static void transfer(struct try *t)
     while ((message = curl_multi_info_read(o->multi, &left)))
         if (message->msg == CURLMSG_DONE)
             t->rc = message->data.result;
+    if (running > 0)
+        curl_easy_setopt(o->easy, CURLOPT_QUICK_EXIT, 1L); /* does not wait for a name server */
     curl_multi_remove_handle(o->multi, o->easy);
 }
 
