@@ -97,11 +97,17 @@ static void let_older_go(struct images *s, const struct memimage *image)
             let_go(s, i - 1);
 }
 
-struct held *images_hold(struct images *s, const struct memimage *image, int fd)
+/* Training went back to before them. */
+static void let_later_go(struct images *s, const struct memimage *image)
 {
     for (size_t i = s->n; i > 0; i--)
         if (strcmp(s->all[i - 1]->is.name, image->name) == 0 && s->all[i - 1]->is.step >= image->step)
             let_go(s, i - 1);
+}
+
+struct held *images_hold(struct images *s, const struct memimage *image, int fd)
+{
+    let_later_go(s, image);
     struct held *h = add(s, image, fd);
     let_older_go(s, image);
     trim(s, image->name, IMAGES_A_NAME);
@@ -120,9 +126,10 @@ struct held *images_adopt(struct images *s, const struct memimage *image, int fd
     return h;
 }
 
-void images_make_room(struct images *s, const char *name)
+void images_make_room(struct images *s, const struct memimage *image)
 {
-    trim(s, name, IMAGES_A_NAME - 1);
+    let_later_go(s, image);
+    trim(s, image->name, IMAGES_A_NAME - 1);
 }
 
 struct held *images_find(const struct images *s, const struct memimage *want)

@@ -31,8 +31,9 @@ struct held *images_hold(struct images *s, const struct memimage *image, int fd)
  * last (by attempt, then step); that may be others. Never NULL: what does not stay lives while it is used. The result has one use. */
 struct held *images_adopt(struct images *s, const struct memimage *image, int fd);
 
-/* Makes room for one more image of that name before it comes, so that never more than two take memory. */
-void images_make_room(struct images *s, const char *name);
+/* Makes room for an image that is about to come and to be held, so that never more than two of a name take memory: what it will end goes now, then the
+ * oldest. */
+void images_make_room(struct images *s, const struct memimage *image);
 
 /* The image with that content, or NULL. */
 struct held *images_find(const struct images *s, const struct memimage *want);

@@ -186,7 +186,8 @@ static json_t *say_who(const struct transfer *t)
 static void begin_body_in(struct transfer *t)
 {
     struct err err = {""};
-    images_make_room(t->all->images, t->is.name);
+    if (t->push)
+        images_make_room(t->all->images, &t->is);
     t->in = memimage_new(t->is.name, t->is.bytes, &err);
     t->digest = digest_new();
     if (t->in < 0)

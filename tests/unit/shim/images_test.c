@@ -130,15 +130,31 @@ static void test_adopting_keeps_the_newest_made(void **state)
     expect("a:1/30 a:2/10");
 }
 
+static void make_room(const char *name, int64_t step, int64_t attempt)
+{
+    struct memimage image = an_image(name, step, attempt);
+    images_make_room(store, &image);
+}
+
 static void test_room_is_made_before_one_comes(void **state)
 {
     (void)state;
     hold("a", 10, 1);
-    images_make_room(store, "a");
+    make_room("a", 20, 1);
     expect("a:1/10");
     hold("a", 20, 1);
-    images_make_room(store, "a");
+    make_room("a", 30, 1);
     expect("a:1/20");
+}
+
+/* The attempt went on from step 10, for step 20 was not whole: that one goes, not the one it stands on. */
+static void test_room_is_made_by_what_will_end(void **state)
+{
+    (void)state;
+    adopt("a", 10, 1);
+    adopt("a", 20, 1);
+    make_room("a", 20, 2);
+    expect("a:1/10");
 }
 
 static void test_find_is_by_content(void **state)
@@ -179,6 +195,7 @@ int main(void)
                                        TEST(test_an_earlier_attempt_stays_until_everybody_has_a_newer),
                                        TEST(test_adopting_keeps_the_newest_made),
                                        TEST(test_room_is_made_before_one_comes),
+                                       TEST(test_room_is_made_by_what_will_end),
                                        TEST(test_find_is_by_content),
                                        TEST(test_memory_is_given_back_when_nobody_uses_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
