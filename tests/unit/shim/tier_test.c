@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/shim/overlay.h"
@@ -49,6 +50,7 @@ static struct node node[NODES];
 static struct link_map_node map[NODES];
 static struct link_rank_slot rank_slots[2] = {{0, 0}, {1, 1}};
 static pthread_t loop;
+static uid_t job_uid;  /* of ranks */
 static int closing[2]; /* a byte on this pipe ends the loop */
 
 static int on_frame(void *ctx, int64_t hop, const struct frame *f, struct err *err)
@@ -99,7 +101,7 @@ static void open_node(int64_t i, int64_t attempt)
     assert_int_equal(fs_mkdirs(n->folder, 0700, &err), 0);
     struct overlay_id id = {.job = 7, .attempt = attempt, .node_rank = i, .nodes = NODES, .token = TOKEN};
     n->overlay = overlay_listen(base, true, &id, &EVENTS, n, &err);
-    n->tier = tier_open(base, &order, geteuid(), n->socket, n->folder, &err);
+    n->tier = tier_open(base, &order, job_uid, n->socket, n->folder, &err);
     assert_non_null(n->overlay);
     assert_non_null(n->tier);
 }
@@ -148,6 +150,7 @@ static int begin(void **state)
 {
     static char racks[NODES][3] = {"r0", "r0", "r1"}, names[NODES][6] = {"node0", "node1", "node2"};
     make_dir(state);
+    job_uid = geteuid();
     assert_int_equal(pipe2(closing, O_CLOEXEC), 0);
     base = event_base_new();
     for (int64_t i = 0; i < NODES; i++) {
@@ -627,6 +630,43 @@ static void test_too_many_connections(void **state)
     free(list);
 }
 
+/* What a process of that user gets as an answer: 1 a list, 0 none. */
+static int asks_as(uid_t uid, const char *socket)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        struct memimage *list;
+        size_t n;
+        if (setuid(uid) != 0)
+            _exit(9);
+        struct memory_tier *m = memory_open(socket, NULL);
+        _exit(m && memory_list(m, WAIT_MS, &list, &n, NULL) == 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* The folder keeps others away in earnest; here it is opened, so that only the socket does. */
+static void test_other_users_are_turned_away(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* only root can be others */
+    stop_loop();
+    close_node(1);
+    job_uid = 65533;
+    open_node(1, 1);
+    char *open_up = str_printf("chmod -R a+rX '%s'", dir);
+    assert_int_equal(system(open_up), 0);
+    free(open_up);
+    start_loop();
+    assert_int_equal(asks_as(65533, node[1].socket), 1);
+    assert_int_equal(asks_as(0, node[1].socket), 1);
+    assert_int_equal(asks_as(65532, node[1].socket), 0);
+}
+
 /* ---- hostile shims ---- */
 
 static int tcp_to(int64_t i)
@@ -720,6 +760,7 @@ int main(void)
                                        TEST(test_questions_of_wrong_types_are_answered),
                                        TEST(test_a_rank_that_does_not_read),
                                        TEST(test_too_many_connections),
+                                       TEST(test_other_users_are_turned_away),
                                        TEST(test_shims_that_are_none),
                                        TEST(test_a_transfer_that_breaks_off_or_lies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
