@@ -198,7 +198,7 @@ static void show_memory(const struct plan_request *r, const struct plan *p)
         printf("  of %s%s", bytes(p->memory_device, a), p->fits ? "" : ": too much");
     printf("\n  %.3g micro-batch%s in flight\n", p->memory.in_flight, p->memory.in_flight == 1 ? "" : "es");
     if (r->spec->checkpoint.memory_every > 0)
-        printf("  Host memory: %s for checkpoint.memory, two copies of a rank's state%s\n",
+        printf("  Host memory: %s for checkpoint.memory, three copies of a rank's state%s\n",
                bytes(p->memory.images, a), r->spec->checkpoint.buddy ? " and two of the buddy's" : "");
     show_zero(r, p);
     printf("  Inference: %s of keys and values a sequence", bytes(p->kv_cache, a));

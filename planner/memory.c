@@ -150,7 +150,7 @@ int64_t memory_n_images(const struct job_spec *spec)
 {
     if (spec->checkpoint.memory_every == 0)
         return 1;
-    return spec->checkpoint.buddy ? 4 : 2;
+    return spec->checkpoint.buddy ? 5 : 3;
 }
 
 static void sum_up(struct memory *m)

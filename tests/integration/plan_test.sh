@@ -128,10 +128,10 @@ is "nothing is said of host memory" "$(belay validate "$ROOT/examples/gpu.yaml" 
 near_mib=$(belay plan "$quickstart" --set train.precision=bf16 --gpu cpu -o json | json .memory.total | perl -ne 'printf "%d", $_ / 1048576 + 1')
 like "nor what fp32 gradients take besides in bf16" "$(belay plan "$quickstart" --set train.precision=bf16 --gpu cpu --set resources.memory="${near_mib}MiB" | sed -n 2p)" \
   '^note: a rank is predicted to need [0-9.]+ MiB \(1\.[0-9]+ MiB of it because the bundled runtime keeps gradients in fp32\) and resources.memory'
-like "copies in memory are counted, two of a rank's own and two of the buddy's" "$(belay plan job.yaml --set checkpoint.memory.every=1 --gpu a100)" \
-  "^  Host memory: +[0-9.]+ MB for checkpoint.memory, two copies of a rank's state and two of the buddy's\$"
-is "four of what is one without them" "$(belay plan job.yaml --set checkpoint.memory.every=1 -o json | json .memory.images)" \
-  "$(belay plan job.yaml -o json | json .memory.images | perl -ne 'print 4 * $_')"
+like "copies in memory are counted, three of a rank's own and two of the buddy's" "$(belay plan job.yaml --set checkpoint.memory.every=1 --gpu a100)" \
+  "^  Host memory: +[0-9.]+ MB for checkpoint.memory, three copies of a rank's state and two of the buddy's\$"
+is "five of what is one without them" "$(belay plan job.yaml --set checkpoint.memory.every=1 -o json | json .memory.images)" \
+  "$(belay plan job.yaml -o json | json .memory.images | perl -ne 'print 5 * $_')"
 like "a job for GPUs needs its nodes' memory for them" "$(belay plan job.yaml --set checkpoint.memory.every=1 --set resources.memory=1MiB --gpu a100)" \
   '^note: a rank is predicted to need [0-9.]+ MiB of its node.s memory for checkpoint.memory and resources.memory sets 1.00 MiB aside'
 exits "the devices of a file may be searched too" 0 belay plan job.yaml --gpu h100 --search -o json
