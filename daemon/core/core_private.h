@@ -294,8 +294,9 @@ void drain_examine(struct core *core,
                    struct attempt *attempt); /* plans that it moves when a node of it drains */
 /* Something is wrong with it: is it that a node of it leaves? Then it moves instead of failing. */
 bool drain_leaves(struct core *core, struct attempt *attempt);
-int64_t drain_deadline(const struct core *core,
-                       const struct attempt *attempt); /* mono_ms: for a checkpoint of it */
+int64_t drain_deadline(
+    const struct core *core,
+    const struct attempt *attempt); /* mono_ms: for a checkpoint of it, INT64_MAX = no node drains */
 void drain_explain(struct core *core, struct node *node);
 
 /* ---- progress.c ---- */

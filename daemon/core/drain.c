@@ -32,7 +32,9 @@ static bool active(const struct attempt *a)
 int64_t drain_deadline(const struct core *core, const struct attempt *a)
 {
     const struct node *node = pressing(a);
-    if (node && node->r.drain_deadline_ms > 0)
+    if (!node)
+        return INT64_MAX;
+    if (node->r.drain_deadline_ms > 0)
         return core_mono_of(core, node->r.drain_deadline_ms);
     return a->asked_mono_ms + saving_patience(a->job, core->config.checkpoint_wait_ms);
 }

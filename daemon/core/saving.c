@@ -36,9 +36,9 @@ int64_t saving_due(const struct core *core, const struct attempt *a)
 {
     if (a->r.state != ATTEMPT_RUNNING || !a->r.save.waiting)
         return INT64_MAX;
-    if (a->r.save.then == OUTCOME_DRAINED)
-        return drain_deadline(core, a);
-    return a->asked_mono_ms + saving_patience(a->job, a->job->r.spec->limits.grace_ms);
+    int64_t drain_ms = drain_deadline(core, a),
+            own_ms = a->asked_mono_ms + saving_patience(a->job, a->job->r.spec->limits.grace_ms);
+    return a->r.save.then == OUTCOME_DRAINED || drain_ms < own_ms ? drain_ms : own_ms;
 }
 
 static void ask(struct core *core, struct attempt *a, const char *cause, const char *node)

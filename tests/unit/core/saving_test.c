@@ -256,6 +256,25 @@ static void test_drain_and_requeue(void **state)
     world_free(w);
 }
 
+/* Whatever else waits for a checkpoint, a node is empty by its deadline. */
+static void test_a_drain_keeps_its_deadline(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 2);
+    int64_t id = begin(w);
+    enum core_refusal why;
+    struct err err;
+    world_verb(w, id, CORE_REQUEUE); /* would wait for 20 s */
+    assert_int_equal(core_drain(w->core, world_time(w), "node0", "fan", w->now_ms + 5000, false, &why, &err),
+                     0);
+    world_pass(w, 4800);
+    assert_int_equal(world_job(w, id)->attempt, 1);
+    world_pass(w, 400);
+    assert_int_equal(world_job(w, id)->attempt, 2);
+    assert_node(w, "node0", NODE_DRAINED);
+    world_free(w);
+}
+
 /* ---- the time limit ---- */
 
 static void test_saved_before_the_time_limit(void **state)
@@ -295,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_released_before_the_checkpoint),
         cmocka_unit_test(test_failure_while_it_waits),
         cmocka_unit_test(test_drain_and_requeue),
+        cmocka_unit_test(test_a_drain_keeps_its_deadline),
         cmocka_unit_test(test_saved_before_the_time_limit),
     };
     return cmocka_run_group_tests_name("core saving", tests, NULL, NULL);
