@@ -14,11 +14,19 @@
 #include "launcher/client.h"
 #include "launcher/find.h"
 
-int ckptfind_refuse_remote(const char *word)
+bool ckptfind_is_remote(const char *word)
 {
-    if (!strstr(word, "://"))
+    return strstr(word, "://") != NULL;
+}
+
+static int refuse_remote(const char *word)
+{
+    if (!ckptfind_is_remote(word))
         return CLI_DONE;
-    return cli_fail(CLI_USAGE, "%s: this build reaches no object storage; name a directory", word);
+    return cli_fail(CLI_USAGE,
+                    "%s is object storage, and a directory is wanted: `belay checkpoints copy` brings a "
+                    "checkpoint here",
+                    word);
 }
 
 int ckptfind_unclaimed(const char *directory, bool force)
@@ -98,7 +106,7 @@ static int take_job(const struct args *args, const char *word, struct ckptfind *
 int ckptfind(const struct args *args, const char *word, struct ckptfind *out)
 {
     *out = (struct ckptfind){.directory = NULL};
-    int rc = ckptfind_refuse_remote(word);
+    int rc = refuse_remote(word);
     if (rc == CLI_DONE && is_folder(word))
         rc = take_folder(word, out);
     else if (rc == CLI_DONE && strchr(word, '/'))

@@ -22,8 +22,8 @@ void ckptfind_clear(struct ckptfind *found);
  * their files. CLI_DONE with *folder (free), or as above. */
 int ckptfind_one(const struct ckptfind *found, int64_t step, bool complete, char **folder);
 
-/* Is the word a place that storage by s3:// has? Says that it cannot be reached. CLI_DONE when it is none. */
-int ckptfind_refuse_remote(const char *word);
+/* Does the word name object storage (s3://BUCKET/PREFIX) and no file? */
+bool ckptfind_is_remote(const char *word);
 
 /* May the directory be changed: has no run that goes on claimed it? CLI_DONE when not, or with force; else says so. */
 int ckptfind_unclaimed(const char *directory, bool force);

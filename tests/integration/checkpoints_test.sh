@@ -46,7 +46,7 @@ is "only that" "$(wc -l <said)" 2
 mkdir empty
 says 0 'empty has no checkpoint' "an empty directory" ckpt list empty
 says 4 'there is no directory ./nowhere' "no directory" ckpt list ./nowhere
-says 2 'reaches no object storage' "object storage" ckpt list s3://bucket/x
+says 2 'is object storage' "object storage" ckpt list s3://bucket/x
 
 # --- verify
 says 0 'step-00000024: good, 2 files' "verify takes the newest" ckpt verify two
@@ -85,7 +85,7 @@ is "json" "$(json .different <diff.json) $(json .first.mesh.dp <diff.json) $(jso
 says 2 'is not a number' "a tolerance that is none" ckpt diff one two --tolerance x
 
 # --- copy
-says 0 'copied to arch .*read back' "copy makes the directory" ckpt copy two arch --step 10
+says 0 'copied to arch$' "copy makes the directory" ckpt copy two arch --step 10
 says 0 'equal bitwise' "nothing is lost" ckpt diff two/step-00000010 arch
 says 0 'has it already' "again" ckpt copy two/step-00000010 arch
 says 5 'another checkpoint of the same step' "another of that step" ckpt copy one arch --step 10
@@ -93,7 +93,9 @@ says 0 'copied' "the newest complete one" ckpt copy bad arch
 is "is 20" "$(steps arch) $(cat arch/latest)" "10 20 step-00000020"
 says 5 'rank-0000[01].safetensors' "a damaged one" ckpt copy bad/step-00000010 other
 is "leaves nothing" "$(ls -A other 2>/dev/null)" ""
-says 2 'reaches no object storage' "to object storage" ckpt copy two s3://bucket/x
+says 2 'AWS_ACCESS_KEY_ID' "to object storage without keys" env -u AWS_ACCESS_KEY_ID HOME="$SCRATCH" belay checkpoints copy two s3://bucket/x
+says 2 's3:///x: must' "a wrong address" ckpt copy two s3:///x
+says 2 'one of the two must be a directory' "from there to there" ckpt copy s3://a/b s3://c/d
 ok "training goes on from a copy" to out ranks 2 belay-train two.yaml --set checkpoint.directory=arch --set train.steps=22
 like "of step 20" "$(cat out)" 'resuming from step 20'
 
