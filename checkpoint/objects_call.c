@@ -20,7 +20,8 @@
 #include "common/mem.h"
 #include "common/mix.h"
 
-#define SLICE_MS        50 /* between two looks at `cancel` */
+#define SLICE_MS        50           /* between two looks at `cancel` */
+#define BUFFER_BYTES    (512L << 10) /* the most for what is received */
 #define STALL_RATE      1024L
 #define PATIENT_STALL_S 600L /* completing an upload of many parts takes minutes, says AWS */
 #define HASH_HEADER     "x-amz-meta-belay-xxh3-128"
@@ -242,6 +243,8 @@ static void set_limits(struct try *t)
     CURL *e = t->o->easy;
     long stall = t->call->patient ? PATIENT_STALL_S : (long)t->o->limits.stall_s;
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER_BYTES);
+    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)t->o->limits.connect_ms);
     curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, STALL_RATE);
     curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, stall);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "checkpoint/shelf.h"
@@ -14,6 +15,7 @@
 #include "runtime/task.h"
 
 #define LOOK_MS 20 /* between two looks while waiting */
+#define NICE    10 /* of the thread that uploads */
 
 struct uploader {
     const char *directory;
@@ -58,9 +60,11 @@ struct uploader *uploader_new(const struct job_spec *spec, const struct objects_
 
 /* ---- one upload ---- */
 
+/* Hashing what is sent takes a core for some seconds a GiB: on processors that train, training goes first. */
 static void work(void *owner)
 {
     struct uploader *u = owner;
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* without it, it is only less polite */
     char *folder = shelf_path(u->directory, u->step);
     u->rc = upload_folder(u->upload, folder, &u->err);
     free(folder);

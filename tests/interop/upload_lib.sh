@@ -20,7 +20,7 @@ uploads_left() { ls s3/data/runs/._S3rver_uploads 2>/dev/null | wc -l; }
 
 # run: checkpoints of steps 1 to 4, of two files with several parts each
 step() { printf 'run/step-%08d' "$1"; }
-sizes="--set train.model.hidden=384 --set parallel.zero=1 --set resources.memory=1GiB"
+sizes="--set train.model.hidden=320 --set parallel.zero=1 --set resources.memory=1GiB"
 job_file run
 # shellcheck disable=SC2086
 ok "a run leaves four checkpoints of two files" to train.out ranks 2 belay-train run.yaml $sizes --set train.steps=4 --set checkpoint.every=1 \
