@@ -114,6 +114,59 @@ static void waits_for_its_smallest_size(void **state)
     world_free(w);
 }
 
+/* What was found of a job with one size in the same round says nothing of one with several. */
+static void others_of_its_largest_size_do_not_matter(void **state)
+{
+    (void)state;
+    struct world *w = world_new(4, 1);
+    int64_t first = world_run(w, 3, ""), fixed = submit_elastic(w, "a", 4, 4, "priority: 3\n"),
+            id = submit_elastic(w, "b", 2, 4, "");
+    struct agent *g = world_agent(w, "node3");
+    g->alive = false;
+    world_unlink(w, g);
+    world_pass(w, 8000);
+    world_finish(w, first);
+    world_pass(w, 500);
+    assert_job(w, fixed, JOB_PENDING);
+    assert_job(w, id, JOB_RUNNING);
+    assert_world(w, id, 3);
+    world_free(w);
+}
+
+/* One that waits is given its room by those that go before it, but for its smallest size only. */
+static void it_waits_for_no_more_than_its_smallest_size(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 1);
+    int64_t first = world_run(w, 2, "limits: {time: 1h}\n"), id = submit_elastic(w, "a", 2, 3, "");
+    world_pass(w, 500);
+    assert_job(w, id, JOB_PENDING);
+    int64_t small = world_run(w, 1, "");
+    world_pass(w, 500);
+    assert_job(w, small, JOB_RUNNING);
+    world_finish(w, first);
+    world_pass(w, 500);
+    assert_world(w, id, 2);
+    world_free(w);
+}
+
+/* Where all that is free would delay a job that goes before it, its smallest size may not. */
+static void it_is_content_with_less_behind_another(void **state)
+{
+    (void)state;
+    struct world *w = world_new(6, 1);
+    int64_t first = world_run(w, 3, "limits: {time: 1h}\n"), head = world_run(w, 4, "");
+    int64_t id = submit_elastic(w, "a", 2, 3, "");
+    world_pass(w, 500);
+    assert_job(w, head, JOB_PENDING);
+    assert_job(w, id, JOB_RUNNING);
+    assert_world(w, id, 2);
+    world_finish(w, first);
+    world_pass(w, 500);
+    assert_job(w, head, JOB_RUNNING);
+    world_free(w);
+}
+
 static void the_order_has_the_size(void **state)
 {
     (void)state;
@@ -218,6 +271,8 @@ static void grows_when_the_node_is_back(void **state)
     assert_says(w->log, "starts again from step 30 (not charged): grows from dp 3 to 4: node3 is back\n");
     assert_says(w->log, "grown: continues with dp 4 instead of 3\n");
     assert_int_equal(world_job(w, id)->restarts, 1); /* the lost node's alone */
+    world_say_step(w, id, "STEP", 31);
+    assert_true(world_attempt(w, id)->lost.load > 0); /* it is an interruption, and booked as one */
     world_free(w);
 }
 
@@ -496,6 +551,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_with_what_fits),
         cmocka_unit_test(waits_for_its_smallest_size),
+        cmocka_unit_test(others_of_its_largest_size_do_not_matter),
+        cmocka_unit_test(it_waits_for_no_more_than_its_smallest_size),
+        cmocka_unit_test(it_is_content_with_less_behind_another),
         cmocka_unit_test(the_order_has_the_size),
         cmocka_unit_test(a_lost_node_makes_it_smaller),
         cmocka_unit_test(free_nodes_come_first),
