@@ -67,14 +67,18 @@ static char *training_yaml(int64_t dp)
         (long long)dp, (long long)dp);
 }
 
-/* Of any size from LOW to dp that the batch allows; it grows soon. */
-static char *elastic_yaml(struct cell *c, int64_t dp)
+/* Of any number of replicas from LOW to HIGH that the batch allows, HIGH up to what all slots could take; it grows soon. */
+static char *elastic_yaml(struct cell *c, const int64_t mesh[4])
 {
+    int64_t most = c->n_slots / (mesh[0] * mesh[1] * mesh[2]);
+    long long low = 1 + (long long)cell_pick(c, mesh[3]),
+              dp = low + (long long)cell_pick(c, most > low ? most - low + 1 : 1);
     return str_printf(
         "name: train\ntrain:\n  model: {arch: gpt2, layers: 1, hidden: 16, heads: 2, context: 16}\n"
         "  data: {path: a}\n  steps: 1000\n  batch: {global: %lld, micro: 1}\n"
-        "parallel: {dp: %lld..%lld, regrow: %llds}\n",
-        (long long)(60 * dp), (long long)(1 + cell_pick(c, dp)), (long long)dp, (long long)cell_pick(c, 20));
+        "parallel: {tp: %lld, pp: %lld, cp: %lld, dp: %lld..%lld, regrow: %llds}\n",
+        60 * dp, (long long)mesh[0], (long long)mesh[1], (long long)mesh[2], low, dp,
+        (long long)cell_pick(c, 20));
 }
 
 static char *draw_yaml(struct cell *c)
@@ -96,9 +100,9 @@ static char *draw_yaml(struct cell *c)
     static const char *const ranks[] = {"", "priority: 3\n", "priority: -1\n", "resources: {memory: 9GiB}\n"};
     int64_t mesh[4], key = c->keys;
     draw_mesh(c, 1 + cell_pick(c, cell_pick(c, 3) ? 1 + c->n_slots / 2 : c->n_slots), mesh);
-    bool train = cell_pick(c, 4) == 0;
-    bool elastic = train && cell_pick(c, 2);
-    char *head = elastic ? elastic_yaml(c, mesh[3]) : train ? training_yaml(mesh[3]) : program_yaml(mesh);
+    bool train = cell_pick(c, 3) == 0;
+    bool elastic = train && cell_pick(c, 3);
+    char *head = elastic ? elastic_yaml(c, mesh) : train ? training_yaml(mesh[3]) : program_yaml(mesh);
     bool saves = train || cell_pick(c, 2);
     char *folder = saves ? str_printf("checkpoint: {directory: ck%lld}\n", (long long)key) : str_dup("");
     char *yaml = str_printf("%s%s%s%s%s%s", head, folder, budgets[cell_pick(c, 4)], limits[cell_pick(c, 4)],
@@ -274,6 +278,27 @@ static void make_progress(struct cell *c)
     char value[24];
     (void)snprintf(value, sizeof(value), "%lld", (long long)cell_pick(c, 60));
     say(c, g, s, keys[cell_pick(c, 6)], value);
+}
+
+static void save(struct cell *c, int64_t id)
+{
+    const struct attempt_record *a = core_attempt(c->core, id, 0);
+    struct agent *g = a && a->state == ATTEMPT_RUNNING ? cell_agent(c, a->placement[0].node) : NULL;
+    const struct shim *s = g ? agent_shim(g, id, a->number) : NULL;
+    if (!s || shim_running(s) == 0 || !agent_speaks(g))
+        return;
+    char value[24];
+    (void)snprintf(value, sizeof(value), "%lld", (long long)c->saves);
+    say(c, g, s, "CHECKPOINT_ON", "SIGUSR1");
+    say(c, g, s, "CHECKPOINT_DURABLE", value);
+}
+
+void act_save(struct cell *c)
+{
+    c->saves++;
+    for (int64_t id = 1; id <= JOBS_MAX; id++)
+        if (c->promises[id].yaml)
+            save(c, id);
 }
 
 /* ---- nodes ---- */

@@ -279,6 +279,7 @@ struct cell *cell_new(uint64_t seed, const char *program, bool trace)
     c->now_ms = CELL_UTC;
     c->mono_ms = 5000;
     c->next_job = c->next_event = 1;
+    c->saves = 1000; /* beyond all that is said before */
     draw_badness(c);
     c->n_agents = 2 + (size_t)cell_pick(c, AGENTS_MAX - 1);
     c->core = core_new(&c->config, cell_time(c));

@@ -112,6 +112,8 @@ struct cell {
     struct promise promises[JOBS_MAX + 1];
     bool drain_promised[AGENTS_MAX];
     int64_t keys;
+    int64_t saves;   /* step of the newest checkpoint of act_save */
+    int64_t calm_ms; /* since then nothing goes wrong any more; 0 = it does */
     /* how bad it is, in thousandths */
     int lose, repeat, kill, late;
     bool replays, mpi, loses, healed; /* loses: some nodes are gone for good in the end */
@@ -160,6 +162,7 @@ size_t shim_running(const struct shim *s); /* ranks that run */
 /* ---- acts.c: what people and faults do ---- */
 void act(struct cell *c);
 void act_heal(struct cell *c);   /* no more faults, everything is back */
+void act_save(struct cell *c);   /* every job that runs saves a checkpoint */
 void act_let_go(struct cell *c); /* all nodes and jobs may be used again */
 
 /* ---- check.c ---- */

@@ -520,8 +520,48 @@ static void check_runs(struct cell *c, const struct attempt_record *a)
     }
 }
 
+/* While nothing goes wrong, a job is stopped to grow only when it does grow. */
+static void check_growth(struct cell *c, const struct attempt_record *a)
+{
+    const struct stored_attempt *next = store_attempt(c, a->job, a->number + 1);
+    bool over = !next && job_state_final(c->jobs[a->job].state); /* its time limit, in between */
+    if (a->outcome != OUTCOME_RESIZED || a->ended_ms == 0 || a->created_ms < c->calm_ms || over)
+        return;
+    if (!next || next->r.world <= a->world)
+        cell_fail(c, "attempt %lld.%lld was stopped to grow from %zu ranks, and the next one has %zu", ID(a),
+                  a->world, next ? next->r.world : 0);
+}
+
+/* Nobody waits, and a replica of one rank would find a slot anywhere. Those that are asked for a checkpoint have more time for it than jobs
+ * here need (act_save), unless their grace is short. */
+static void check_grown(struct cell *c, const struct attempt_record *a)
+{
+    struct job_spec *s = spec_of(c, a->job);
+    int64_t more = job_dp_at_least(s, (int64_t)a->world + 1) - (int64_t)a->world;
+    bool plain = s->tp * s->pp * s->cp == 1 && !s->placement.dp.required && s->memory == 0 &&
+                 s->limits.grace_ms >= 30000;
+    if (plain && more > 0 && free_slots(c) >= more)
+        cell_fail(c, "attempt %lld.%lld has %zu ranks, although there is room for %lld more", ID(a), a->world,
+                  (long long)more);
+    job_spec_free(s);
+}
+
+static void check_sizes(struct cell *c)
+{
+    bool waits = false;
+    for (int64_t id = 1; id < c->next_job; id++)
+        waits = waits || c->jobs[id].state == JOB_PENDING || c->jobs[id].state == JOB_RESTARTING ||
+                c->jobs[id].state == JOB_PREEMPTED;
+    for (size_t i = 0; i < c->n_attempts; i++) {
+        check_growth(c, &c->attempts[i].r);
+        if (!waits && c->attempts[i].r.state == ATTEMPT_RUNNING)
+            check_grown(c, &c->attempts[i].r);
+    }
+}
+
 void check_calm(struct cell *c)
 {
+    check_sizes(c);
     check_verdicts(c, true);
     for (size_t i = 0; i < c->n_agents; i++)
         check_calm_node(c, &c->agents[i]);

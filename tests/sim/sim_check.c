@@ -10,7 +10,7 @@
 
 #include "tests/sim/cell.h"
 
-enum { STEPS = 700, WISHES_S = 100, CALM_S = 1500, END_ROUNDS = 400 };
+enum { STEPS = 700, WISHES_S = 100, CALM_S = 1500, SAVE_S = 10, END_ROUNDS = 400 };
 
 /* ---- while things go wrong ---- */
 
@@ -83,23 +83,14 @@ static void settle(struct cell *c)
     cell_fail(c, "the core does not come to rest");
 }
 
-static void calm(struct cell *c, int seconds)
-{
-    settle(c);
-    for (int s = 0; s < seconds; s++) {
-        c->step++;
-        cell_pass(c, 1000);
-        settle(c);
-    }
-}
-
-static bool finish_running(struct cell *c)
+/* of: 1 = every job, 2 = those with an even number. */
+static bool finish_running(struct cell *c, int64_t of)
 {
     bool any = false;
     for (size_t i = 0; i < c->n_agents; i++)
         for (size_t k = 0; k < SHIMS_MAX; k++) {
             struct shim *s = &c->agents[i].shims[k];
-            if (!s->used || shim_running(s) == 0 || s->todo != TODO_NOTHING)
+            if (!s->used || s->job % of != 0 || shim_running(s) == 0 || s->todo != TODO_NOTHING)
                 continue;
             shim_end_ranks(c, s, 0, 0);
             any = true;
@@ -122,11 +113,33 @@ static void cancel_waiting(struct cell *c)
     cell_turn(c);
 }
 
+/* Half of the running jobs end, and nobody waits: what is left may grow. */
+static void make_room(struct cell *c)
+{
+    (void)finish_running(c, 2);
+    settle(c);
+    cancel_waiting(c);
+    settle(c);
+}
+
+/* saving: every job saves a checkpoint now and then. */
+static void calm(struct cell *c, int seconds, bool saving)
+{
+    settle(c);
+    for (int s = 0; s < seconds; s++) {
+        c->step++;
+        if (saving && s % SAVE_S == 0)
+            act_save(c);
+        cell_pass(c, 1000);
+        settle(c);
+    }
+}
+
 static void end_all(struct cell *c)
 {
     for (int round = 0; round < END_ROUNDS; round++) {
         c->step++;
-        bool any = finish_running(c);
+        bool any = finish_running(c, 1);
         cell_pass(c, 1000);
         settle(c);
         if (!any && round > 3)
@@ -140,7 +153,7 @@ static void end_all(struct cell *c)
 }
 
 struct totals {
-    int64_t jobs, attempts, ran, events, steps;
+    int64_t jobs, attempts, ran, grown, events, steps;
 };
 
 static void run_seed(uint64_t seed, const char *program, bool trace, struct totals *totals)
@@ -151,17 +164,22 @@ static void run_seed(uint64_t seed, const char *program, bool trace, struct tota
         check_all(c);
     }
     act_heal(c);
-    calm(c, WISHES_S);
+    calm(c, WISHES_S, false);
     check_wishes(c);
     act_let_go(c);
-    calm(c, CALM_S);
+    if (cell_pick(c, 2))
+        make_room(c);
+    c->calm_ms = c->now_ms;
+    calm(c, CALM_S, true);
     check_calm(c);
     end_all(c);
     check_end(c);
     totals->jobs += c->next_job - 1;
     totals->attempts += (int64_t)c->n_attempts;
-    for (size_t i = 0; i < c->n_attempts; i++)
+    for (size_t i = 0; i < c->n_attempts; i++) {
         totals->ran += c->attempts[i].r.running_ms > 0;
+        totals->grown += c->attempts[i].r.outcome == OUTCOME_RESIZED;
+    }
     totals->events += c->next_event - 1;
     totals->steps += c->step;
     cell_free(c);
@@ -203,7 +221,7 @@ int main(int argc, char **argv)
     for (uint64_t seed = from; seed < from + count; seed++)
         run_seed(seed, argv[0], trace, &t);
     printf("sim-check: %" PRIu64 " seeds: %" PRId64 " steps, %" PRId64 " jobs, %" PRId64 " attempts (%" PRId64
-           " ran), %" PRId64 " events: nothing wrong\n",
-           count, t.steps, t.jobs, t.attempts, t.ran, t.events);
+           " ran, %" PRId64 " were stopped to grow), %" PRId64 " events: nothing wrong\n",
+           count, t.steps, t.jobs, t.attempts, t.ran, t.grown, t.events);
     return 0;
 }
