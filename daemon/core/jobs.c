@@ -127,7 +127,8 @@ static int64_t time_limit_due(const struct core *core, const struct job *job)
     return core_mono_of(core, job->r.started_ms + job->r.spec->limits.time_ms);
 }
 
-/* Early enough before its time limit that a checkpoint is there when it is stopped; a job with a short limit is asked half-way. */
+/* Early enough before its time limit that a checkpoint is there when it is stopped; a job with a short limit is asked half-way. One that was
+ * asked before that and has not answered yet is asked again once it has. */
 static int64_t last_save_due(const struct core *core, const struct job *job)
 {
     int64_t limit_ms = job->r.spec->limits.time_ms;
@@ -136,7 +137,7 @@ static int64_t last_save_due(const struct core *core, const struct job *job)
         return INT64_MAX;
     int64_t before_ms = saving_patience(job, job->r.spec->limits.grace_ms);
     int64_t at_ms = job->r.started_ms + limit_ms - (before_ms < limit_ms / 2 ? before_ms : limit_ms / 2);
-    return a->r.save.asked_ms >= at_ms ? INT64_MAX : core_mono_of(core, at_ms);
+    return a->r.save.waiting || a->r.save.asked_ms >= at_ms ? INT64_MAX : core_mono_of(core, at_ms);
 }
 
 static void ask_before_limit(struct core *core, struct job *job)

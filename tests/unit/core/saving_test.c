@@ -277,6 +277,23 @@ static void test_a_drain_keeps_its_deadline(void **state)
 
 /* ---- the time limit ---- */
 
+/* The core comes to rest although the time for the last checkpoint has come; it is asked for after the answer. */
+static void test_asked_shortly_before_the_time_limit(void **state)
+{
+    (void)state;
+    struct world *w = world_new(2, 2);
+    int64_t id = begin(w), request = 0;
+    struct err err;
+    world_pass(w, 570000);
+    assert_int_equal(ask(w, id, &request, &err), 0);
+    world_pass(w, 15000);
+    assert_int_equal(world_rank_shim(w, id, 0)->checkpoint, 1);
+    world_say_step(w, id, "CHECKPOINT_DURABLE", 20);
+    world_pass(w, 100);
+    assert_int_equal(world_rank_shim(w, id, 0)->checkpoint, 2);
+    world_free(w);
+}
+
 static void test_saved_before_the_time_limit(void **state)
 {
     (void)state;
@@ -315,6 +332,7 @@ int main(void)
         cmocka_unit_test(test_failure_while_it_waits),
         cmocka_unit_test(test_drain_and_requeue),
         cmocka_unit_test(test_a_drain_keeps_its_deadline),
+        cmocka_unit_test(test_asked_shortly_before_the_time_limit),
         cmocka_unit_test(test_saved_before_the_time_limit),
     };
     return cmocka_run_group_tests_name("core saving", tests, NULL, NULL);
