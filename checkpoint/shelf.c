@@ -144,18 +144,24 @@ int shelf_commit(const char *directory, const char *folder, int64_t step, struct
     return rc;
 }
 
+void shelf_note_newest(const char *directory)
+{
+    int64_t *steps;
+    if (shelf_list(directory, &steps, NULL) > 0)
+        write_latest(directory, steps[0]);
+    free(steps);
+}
+
 int shelf_add(const char *directory, const char *folder, int64_t step, struct err *err)
 {
     char *path = shelf_path(directory, step);
-    int64_t *steps = NULL;
     int rc = 0;
     if (rename(folder, path) != 0) /* fails when a checkpoint is there: that folder is not empty */
         rc = err_sys(err, "cannot rename %s to %s", folder, path);
     else
         rc = fs_sync_dir(directory, err);
-    if (rc == 0 && shelf_list(directory, &steps, NULL) > 0)
-        write_latest(directory, steps[0]);
-    free(steps);
+    if (rc == 0)
+        shelf_note_newest(directory);
     free(path);
     return rc;
 }

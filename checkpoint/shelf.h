@@ -27,6 +27,9 @@ int shelf_commit(const char *directory, const char *folder, int64_t step, struct
 /* Gives a sealed folder its name, as shelf_commit, but replaces nothing, and `latest` names the newest. 0, or -1 with a sentence. */
 int shelf_add(const char *directory, const char *folder, int64_t step, struct err *err);
 
+/* Has `latest` name the newest step that has a folder, as after one that is older was put in place. */
+void shelf_note_newest(const char *directory);
+
 /* The step that `latest` names, or -1. */
 int64_t shelf_latest(const char *directory);
 

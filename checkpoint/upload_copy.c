@@ -124,6 +124,8 @@ enum copy_result upload_copy_from(struct upload *u, int64_t step, const char *di
         rc = meet(u, *copied, there, err);
     else if (upload_download(u, *copied, directory, 0, err) == OBJECTS_OK)
         rc = COPY_DONE;
+    if (rc == COPY_DONE)
+        shelf_note_newest(directory);
     free(there);
     return rc;
 }

@@ -19,6 +19,7 @@ is "and nothing of the other is touched" "$(requests 'step-00000002')" 0
 copies 0 'step 4 of s3://runs/kept copied to back' "the newest comes back" s3://runs/kept back
 ok "with the same bytes" diff -r "$(step 4)" back/step-00000004
 copies 0 'step 2 of .* copied' "the other by its step" s3://runs/kept back --step 2
+is "which is not the latest" "$(cat back/latest)" step-00000004
 copies 0 'has it already' "again: it is here" s3://runs/kept back --step 2
 is "both are good" "$(belay checkpoints verify back --all | grep -c ': good')" 2
 
