@@ -18,6 +18,14 @@ static const struct table_column columns[] = {
     {"DURABLE", true, false}, {"ATTEMPT", true, false}, {"LOSS", true, true},  {"PATH", false, false},
 };
 
+/* "" when the program did not say: then it is 0, which no checkpoint has. */
+static void size(struct table *t, const json_t *checkpoint)
+{
+    char text[FORMAT_SIZE] = "";
+    int64_t bytes = jsonx_int_or(checkpoint, "bytes", 0);
+    table_cell(t, COLOUR_NONE, "%s", bytes > 0 ? format_bytes(bytes, text) : "");
+}
+
 /* How long it took; "" when the program did not say. */
 static void duration(struct table *t, const json_t *checkpoint, const char *key)
 {
@@ -33,7 +41,7 @@ static void add_row(struct table *t, const json_t *checkpoint)
     char text[FORMAT_SIZE];
     table_cell(t, COLOUR_NONE, "%s", format_step(jsonx_int_or(checkpoint, "step", -1), 0, text));
     table_cell(t, COLOUR_NONE, "%s", format_time(jsonx_str_or(checkpoint, "time", NULL), text));
-    table_cell(t, COLOUR_NONE, "%s", format_bytes(jsonx_int_or(checkpoint, "bytes", -1), text));
+    size(t, checkpoint);
     duration(t, checkpoint, "staged_ms");
     duration(t, checkpoint, "durable_ms");
     table_cell(t, COLOUR_NONE, "%s", format_step(jsonx_int_or(checkpoint, "attempt", -1), 0, text));

@@ -255,7 +255,8 @@ static void block_progress(FILE *out, const json_t *job)
     line_real(out, "mfu", job, "mfu", format_percent, "");
     checkpoint_step(job, text);
     format_seconds(jsonx_real_or(checkpoint, "age_s", NAN), age);
-    format_bytes(jsonx_int_or(checkpoint, "bytes", -1), bytes);
+    int64_t size = jsonx_int_or(checkpoint, "bytes", 0); /* 0: a program that does not say it */
+    format_bytes(size > 0 ? size : -1, bytes);
     if (*text)
         jobview_line(out, "checkpoint", COLOUR_NONE, "step %s%s%s%s%s%s", text, *age ? ", " : "", age,
                      *age ? " ago" : "", *bytes ? ", " : "", bytes);

@@ -23,7 +23,7 @@ static struct attempt *make(struct job *job)
     struct attempt *a = mem_zero(1, sizeof(*a));
     a->job = job;
     a->due_mono_ms = INT64_MAX;
-    a->speaker = a->last_durable = a->staged_step = a->staged_ms = -1;
+    a->speaker = a->last_durable = a->staged_step = a->staged_ms = a->memory_step = -1;
     job->attempts = mem_grow(job->attempts, job->n_attempts + 1, sizeof(struct attempt *));
     job->attempts[job->n_attempts++] = a;
     return a;
@@ -103,6 +103,7 @@ struct attempt *attempt_new(struct core *core, struct job *job, struct placed_ra
     a->r.n_spares = n_spares;
     a->r.created_ms = core->t.now_ms;
     a->r.from_step = job->r.progress.checkpoint_step;
+    a->memory_step = job->r.progress.memory_step;
     a->r.to_step = a->r.save.step = -1;
     a->due_mono_ms = core->t.mono_ms + core->config.prepare_timeout_ms;
     make_token(core, a->r.token);

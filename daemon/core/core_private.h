@@ -31,6 +31,7 @@ struct attempt {
     bool advanced;                  /* passed a checkpoint newer than all before */
     int64_t asked_mono_ms;          /* when the newest request for a checkpoint was made */
     int64_t staged_step, staged_ms; /* the newest copy, and how long training waited for it; -1 = not said */
+    int64_t memory_step;            /* newest in memory when the attempt was made; -1 = none */
     int64_t due_mono_ms; /* must be ready (preparing) or running (launching) by then; INT64_MAX = no limit */
     int64_t go_ms, last_step_ms; /* UTC; 0 = not yet or not known */
     int64_t speaker;             /* rank whose STEP counts, -1 = none yet */

@@ -3,6 +3,7 @@
  * Every change of state goes through the table. A wish that ends a running attempt is noted in the record first
  * (cancel_requested, hold_requested, or the attempt's outcome), so that it survives a restart of the controller. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -332,15 +333,25 @@ static void explain_end(const struct job *job, const struct attempt *a, const st
         err_set(out, "%s", a->r.reason);
 }
 
+/* Only the ranks will know whether every copy in memory is still there. */
+static void explain_from(const struct job_progress *p, char out[96])
+{
+    char stored[32] = "the beginning";
+    if (p->checkpoint_step >= 0)
+        (void)snprintf(stored, sizeof(stored), "step %lld", (long long)p->checkpoint_step);
+    if (p->memory_step > p->checkpoint_step)
+        (void)snprintf(out, 96, "from step %lld if memory has it still, else from %s",
+                       (long long)p->memory_step, stored);
+    else
+        (void)snprintf(out, 96, "from %s", stored);
+}
+
 static void explain_retry(const struct job *job, const struct attempt *a, const struct recovery_facts *f,
                           const struct recovery_decision *d, struct err *out)
 {
-    char from[64] = "from the beginning", pause[32], after[64] = "";
+    char from[96], pause[32], after[64] = "";
     struct err text;
-    if (job->r.progress.checkpoint_step >= 0) {
-        err_set(&text, "from step %lld", (long long)job->r.progress.checkpoint_step);
-        memcpy(from, text.text, strlen(text.text) + 1);
-    }
+    explain_from(&job->r.progress, from);
     if (d->delay_ms > 0) {
         err_set(&text, " after a pause of %s", clock_format_duration(d->delay_ms, pause, sizeof(pause)));
         memcpy(after, text.text, strlen(text.text) + 1);

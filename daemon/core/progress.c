@@ -141,8 +141,19 @@ void lost_at_stop(struct core *core, struct attempt *a)
 
 /* ---- steps ---- */
 
+/* It was made for the newest checkpoint in storage. Its first step tells whether what was in memory then could be used. */
+static void settle_memory(struct attempt *a, int64_t step)
+{
+    int64_t *held = &a->job->r.progress.memory_step;
+    if (a->memory_step > a->r.from_step && a->memory_step < step)
+        a->r.from_step = a->memory_step;
+    else if (*held >= step)
+        *held = -1;
+}
+
 static void first_step(struct core *core, struct attempt *a, int64_t step)
 {
+    settle_memory(a, step);
     if (a->r.from_step < 0 || a->r.from_step >= step)
         a->r.from_step = step > 0 ? step - 1 : 0;
     if (lost_before(a))

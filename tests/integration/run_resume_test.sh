@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Programs under `run:` go on from the checkpoint that they announced: a shell script, and examples/torch-resume.py with PyTorch or with a stand-in.
 . "$(dirname "$0")/../lib.sh"
-plan 12
+plan 14
 here=$(cd "$(dirname "$0")/.." && pwd)
 cd "$SCRATCH" || exit 1
 ok "a cluster" quiet belay up --nodes 1 --slots 2 || exit 1
@@ -55,6 +55,7 @@ resumes_python() { # NAME PYTHON ENV
   local id
   id=$(start "$1" "$3" "[$2, $SCRATCH/torch-resume.py, \"100000\", \"5\"]")
   resumes "$1" "$id" "begins at step"
+  is "$1: a size that it does not tell is left open" "$(belay checkpoints "$id" | awk 'NR == 2 {print $4}')$(belay status "$id" | grep -c '^checkpoint.* B$')" "-0"
   belay checkpoint "$id" --wait >asked 2>&1
   is "$1: saves when asked" $? 0
   quiet belay cancel "$id"
@@ -63,5 +64,5 @@ resumes_python example-without-torch python3 "PYTHONPATH: $here/programs/torch_s
 if python=$(torch_python); then
   resumes_python example "$python" 'PYTHONUNBUFFERED: "1"'
 else
-  for _ in 1 2 3; do skip "the example with PyTorch" "PyTorch is not there; Debian's package is python3-torch"; done
+  for _ in 1 2 3 4; do skip "the example with PyTorch" "PyTorch is not there; Debian's package is python3-torch"; done
 fi

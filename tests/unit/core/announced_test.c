@@ -59,6 +59,41 @@ static void test_copies_in_memory_leave_no_trace(void **state)
     world_free(w);
 }
 
+/* The rank of a job whose newest copies are 5 in storage and 12 in memory dies; the next attempt's first step is said. */
+static struct world *restart_with_memory(int64_t *id, int64_t first)
+{
+    struct world *w = world_new(2, 2);
+    *id = world_run(w, 2, "");
+    world_pass(w, 300);
+    world_say_step(w, *id, "CHECKPOINT_DURABLE", 5);
+    world_say_step(w, *id, "MEMORY_CHECKPOINT", 12);
+    world_say_step(w, *id, "STEP", 13);
+    world_exit(w, *id, 0, 1, 0, false);
+    world_pump(w);
+    assert_says(world_job(w, *id)->reason, "from step 12 if memory has it still, else from step 5 after");
+    world_pass(w, 5000);
+    assert_int_equal(world_job(w, *id)->attempt, 2);
+    world_say_step(w, *id, "STEP", first);
+    return w;
+}
+
+static void test_a_restart_tells_what_memory_has(void **state)
+{
+    (void)state;
+    int64_t id;
+    struct world *w = restart_with_memory(&id, 13);
+    assert_int_equal(world_attempt(w, id)->from_step, 12);
+    assert_int_equal(world_job(w, id)->progress.memory_step, 12);
+    world_free(w);
+    w = restart_with_memory(&id, 6); /* memory was gone */
+    assert_int_equal(world_attempt(w, id)->from_step, 5);
+    assert_int_equal(world_job(w, id)->progress.memory_step, -1);
+    world_exit(w, id, 0, 1, 0, false);
+    world_pump(w);
+    assert_says(world_job(w, id)->reason, "from step 5 after");
+    world_free(w);
+}
+
 static void test_uploads(void **state)
 {
     (void)state;
@@ -229,6 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_durations_and_path_are_kept),
         cmocka_unit_test(test_copies_in_memory_leave_no_trace),
+        cmocka_unit_test(test_a_restart_tells_what_memory_has),
         cmocka_unit_test(test_uploads),
         cmocka_unit_test(test_failures_are_told_once_a_reason),
         cmocka_unit_test(test_checkpoint_on_is_kept),
