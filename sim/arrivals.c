@@ -76,6 +76,7 @@ static struct vjob *make_job(struct sim *sim, size_t entry)
     struct vjob *job = mem_zero(1, sizeof(*job));
     job->entry = entry;
     job->ranks = e->spec->ranks;
+    job->share = 1;
     job->step_ms = sim->entry_step_ms[entry];
     job->steps = e->spec->train.steps;
     job->slowness = 1;

@@ -131,7 +131,8 @@ static void find_never(struct sim *sim, struct sim_result *out)
 static void fill_job(const struct sim *sim, const struct vjob *job, struct sim_job *out)
 {
     const struct job_record *r = core_job(sim->core, job->id);
-    *out = (struct sim_job){.id = job->id, .entry = job->entry, .state = r->state, .ranks = job->ranks};
+    *out = (struct sim_job){.id = job->id, .entry = job->entry, .state = r->state};
+    out->ranks = sim->sc->jobs[job->entry].spec->ranks;
     memcpy(out->name, r->spec->name, sizeof(out->name));
     out->reason = str_dup(r->reason);
     out->attempts = r->attempt;

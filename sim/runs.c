@@ -55,8 +55,9 @@ void runs_settle(struct sim *sim, struct vjob *job)
     if (job->state == RUN_STEPPING) {
         sim->useful.value -= useful_level(job);
         job->done = fmin(job->done + ms * rate(job), (double)job->target);
-        job->useful += fresh ? ms / job->slowness : 0;
-        job->slowed += fresh ? ms - ms / job->slowness : 0;
+        double undisturbed = ms / job->slowness * job->share;
+        job->useful += fresh ? undisturbed : 0;
+        job->slowed += fresh ? ms - undisturbed : 0;
         sim->useful.value += useful_level(job);
     }
     bool stalls = job->state == RUN_SAVING || (job->state == RUN_WAITING && job->before != RUN_LOADING);
@@ -359,9 +360,9 @@ static void end(struct sim *sim, struct vjob *job)
 /* With fewer ranks an elastic job takes longer in proportion: its global batch stays the same. */
 static void take_size(struct sim *sim, struct vjob *job, const struct attempt_record *a)
 {
-    const struct job_spec *largest = sim->sc->jobs[job->entry].spec;
     job->ranks = (int64_t)a->world;
-    job->step_ms = sim->entry_step_ms[job->entry] * ((double)largest->ranks / (double)job->ranks);
+    job->share = (double)job->ranks / (double)entry_of(sim, job)->spec->ranks;
+    job->step_ms = sim->entry_step_ms[job->entry] / job->share;
 }
 
 static void begin(struct sim *sim, struct vjob *job, const struct attempt_record *a)

@@ -29,7 +29,8 @@ struct sim_job {
     char name[JOB_NAME_MAX + 1];
     enum job_state state;
     char *reason;
-    int64_t ranks, attempts, interrupted;       /* interrupted: failures that struck it while it had slots */
+    int64_t ranks, attempts,
+        interrupted; /* ranks: of its largest size; interrupted: failures that struck it while it had slots */
     int64_t submitted_ms, started_ms, ended_ms; /* since the beginning; started and ended -1 = not yet */
     bool never_fits; /* it waits for what this cluster does not have; reason says what */
     int64_t spares;  /* slots held for a repair by its newest attempt */

@@ -75,6 +75,7 @@ struct vjob {
     size_t n_nodes, n_running;
     int64_t *seat_ranks; /* how many ranks on each */
     int64_t ranks;
+    double share;                 /* of its largest size; 1 unless it is elastic */
     enum run_state state, before; /* before: what it did when it began to wait */
     double done;                  /* steps, at since_ms */
     int64_t since_ms;

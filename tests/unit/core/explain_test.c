@@ -254,6 +254,42 @@ static void test_spares_are_told(void **state)
 }
 
 /* What was sent is what is read. */
+/* An elastic job is told of as the size that it would start with, or waits for: its smallest. */
+static void test_elastic(void **state)
+{
+    (void)state;
+    static const char yaml[] =
+        "name: e\ntrain:\n  model: {arch: gpt2, layers: 1, hidden: 16, heads: 2, context: 16}\n"
+        "  data: {path: a}\n  steps: 9\n  batch: {global: 12, micro: 1}\n"
+        "parallel: {dp: 2..4}\n";
+    struct world *w = world_new(4, 1);
+    struct job_spec *spec = world_spec(yaml);
+    struct verdict v;
+    int64_t one = world_run(w, 1, "");
+    explain_spec(w->core, world_time(w), spec, true, &v);
+    assert_int_equal(v.kind, VERDICT_NOW);
+    assert_int_equal(v.need_ranks, 3);
+    assert_says(v.sentence, "could start now: 3 ranks on 3 nodes");
+    assert_int_equal(json_array_size(v.placement), 3);
+    verdict_clear(&v);
+    int64_t two = world_run(w, 2, ""), id = world_submit(w, yaml);
+    v = ask(w, id);
+    assert_int_equal(v.kind, VERDICT_CAPACITY);
+    assert_int_equal(v.need_ranks, 2);
+    assert_says(v.sentence, "waits for 2 free slots");
+    assert_says(v.sentence, "(with dp 2, the least of 2..4)");
+    assert_int_equal(v.n_blockers, 1);
+    assert_int_equal(v.blockers[0].job, one); /* one slot more is enough */
+    verdict_clear(&v);
+    world_finish(w, two);
+    v = ask(w, id);
+    assert_int_equal(v.kind, VERDICT_RUNS);
+    assert_says(v.sentence, "3 ranks run on 3 nodes, with dp 3 of up to 4");
+    verdict_clear(&v);
+    job_spec_free(spec);
+    world_free(w);
+}
+
 static void test_round_trip(void **state)
 {
     (void)state;
@@ -290,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_fewest_nodes_are_named),
         cmocka_unit_test(test_spares_are_told),
         cmocka_unit_test(test_would_be_held_back),
+        cmocka_unit_test(test_elastic),
         cmocka_unit_test(test_round_trip),
     };
     return cmocka_run_group_tests_name("core explain", tests, NULL, NULL);

@@ -402,6 +402,52 @@ static void test_impossible_placements(void **state)
     }
 }
 
+static void become_elastic(struct job_record *job, const char *range)
+{
+    static struct job_diagnostics d;
+    char *yaml =
+        str_printf("name: e\ntrain:\n  model: {arch: gpt2, layers: 1, hidden: 16, heads: 2, context: 16}\n"
+                   "  data: {path: a}\n  steps: 9\n  batch: {global: 12, micro: 1}\n"
+                   "parallel: {dp: %s}\n",
+                   range);
+    job_spec_free(job->spec);
+    if (job_spec_parse(yaml, strlen(yaml), "test", NULL, 0, &job->spec, &d) != 0)
+        fail_msg("%s", d.text[0]);
+    free(job->yaml);
+    job->yaml = job_spec_to_yaml(job->spec);
+    free(yaml);
+}
+
+/* An attempt of an elastic job may have any size from the smallest to the largest; here it has 2 ranks. */
+static void test_placements_of_elastic_jobs(void **state)
+{
+    static const struct {
+        const char *range, *sentence; /* NULL = it is loaded */
+    } rows[] = {
+        {"1..4", NULL},
+        {"2..12", NULL},
+        {"3..4", "its placement has 2 ranks, the job has 3 to 4"},
+        {"1..1", "its placement has 2 ranks, the job has 1"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct batch b;
+        struct loaded l = {.n_jobs = 0};
+        struct err err = {""};
+        fill(&b);
+        become_elastic(&b.job, rows[i].range);
+        unlink(path);
+        struct store *store = open_store();
+        commit_ok(store, &b);
+        assert_int_equal(store_load(store, &sink, &l, &err), rows[i].sentence ? -1 : 0);
+        if (rows[i].sentence)
+            assert_non_null(strstr(err.text, rows[i].sentence));
+        store_close(store);
+        free_loaded(&l);
+        empty(&b);
+    }
+}
+
 /* Of an ended attempt that is not among its job's newest, the details stay in the file. */
 static void test_old_attempts_without_details(void **state)
 {
@@ -630,6 +676,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_changes_are_written, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_old_attempts_without_details, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_impossible_placements, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_placements_of_elastic_jobs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_events, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_same_key_twice_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_newer_version_is_refused_untouched, set_up, tear_down),

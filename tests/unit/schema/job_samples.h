@@ -10,6 +10,7 @@ static const char *const job_samples[] = {
     "tests/fixtures/jobs/valid/minimal-run.yaml",
     "tests/fixtures/jobs/valid/preset.yaml",
     "examples/quickstart.yaml",
+    "examples/elastic.yaml",
 };
 #define JOB_SAMPLES (sizeof job_samples / sizeof job_samples[0])
 

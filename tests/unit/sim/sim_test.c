@@ -277,6 +277,41 @@ static void test_planned_step(void **state)
     sim_result_clear(&r);
 }
 
+static void run_patient(const char *dp, struct sim_result *r)
+{
+    char *yaml = str_printf(
+        HEAD
+        "load: 30s\ncheckpoint: {every: 10m, cost: 0s}\n"
+        "jobs: [{spec: {name: a, train: {model: {preset: gpt2-124m}, data: {path: x}, steps: 500000, "
+        "batch: {global: 48, micro: 1}}, parallel: {tp: 4, dp: %s}, checkpoint: {directory: c}}, step: 1s}]\n"
+        "failures: {rates: {node: 1/day}, repair: {node: 12h}}\n",
+        dp);
+    run(yaml, 60, 5, r);
+    free(yaml);
+}
+
+/* Where every node is needed and repairs take long, a job that may go on with fewer replicas is done sooner; its steps take longer
+ * meanwhile, and it grows. */
+static void test_elastic(void **state)
+{
+    (void)state;
+    struct sim_result fixed, elastic;
+    run_patient("8", &fixed);
+    run_patient("2..8", &elastic);
+    assert_int_equal(elastic.jobs[0].state, JOB_COMPLETED);
+    assert_int_equal(elastic.jobs[0].step, 500000);
+    assert_true(elastic.jobs[0].attempts > elastic.jobs[0].interrupted + 1); /* some were stopped to grow */
+    assert_true(elastic.jobs[0].wall_ms * 10 < fixed.jobs[0].wall_ms * 9);
+    assert_int_equal(elastic.jobs[0].ranks, 32);
+    assert_true(llabs(elastic.jobs[0].time.useful - 500000 * INT64_C(1000)) <=
+                1000 * elastic.jobs[0].attempts);
+    assert_true(elastic.jobs[0].time.slowed > 3600000); /* by fewer replicas */
+    assert_true(elastic.goodput < elastic.utilisation);
+    assert_true(elastic.jobs[0].time.lost.place < fixed.jobs[0].time.lost.place / 4);
+    sim_result_clear(&fixed);
+    sim_result_clear(&elastic);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_spares_cost),     cmocka_unit_test(test_spares_auto),
         cmocka_unit_test(test_never_fits),      cmocka_unit_test(test_same_seed_same_result),
         cmocka_unit_test(test_same_failures),   cmocka_unit_test(test_planned_step),
+        cmocka_unit_test(test_elastic),
     };
     return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
 }
