@@ -95,6 +95,14 @@ static enum objects_result find_newest(struct upload *u, int64_t *step, struct e
     return rc;
 }
 
+static enum objects_result find_step(struct upload *u, int64_t step, struct err *err)
+{
+    enum objects_result rc = upload_is_complete(u, step, err);
+    if (rc == OBJECTS_ABSENT)
+        err_set(err, "no complete checkpoint of step %" PRId64 " is there", step);
+    return rc;
+}
+
 /* The step has a folder here already. */
 static enum copy_result meet(struct upload *u, int64_t step, const char *there, struct err *err)
 {
@@ -116,7 +124,7 @@ enum copy_result upload_copy_from(struct upload *u, int64_t step, const char *di
                                   struct err *err)
 {
     *copied = step;
-    if (step < 0 && find_newest(u, copied, err) != OBJECTS_OK)
+    if ((step < 0 ? find_newest(u, copied, err) : find_step(u, step, err)) != OBJECTS_OK)
         return COPY_ERROR;
     char *there = shelf_path(directory, *copied);
     enum copy_result rc = COPY_ERROR;

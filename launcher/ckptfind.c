@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "checkpoint/claim.h"
 #include "checkpoint/manifest.h"
@@ -29,10 +30,18 @@ static int refuse_remote(const char *word)
                     word);
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 int ckptfind_unclaimed(const char *directory, bool force)
 {
     struct claim_view claim;
     struct err err = {""};
+    if (access(directory, F_OK) == 0 && !is_folder(directory))
+        return cli_fail(CLI_REFUSED, "%s is no directory: name another one", directory);
     if (force)
         return CLI_DONE;
     if (claim_look(directory, &claim, &err) != 0)
@@ -47,12 +56,6 @@ int ckptfind_unclaimed(const char *directory, bool force)
                     "%s belongs to job %s (attempt %" PRId64
                     "), which has not ended in order: when that job is gone, --force goes ahead",
                     directory, claim.job, claim.attempt);
-}
-
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 static char *parent_of(const char *path)
@@ -89,7 +92,8 @@ static int take_job(const struct args *args, const char *word, struct ckptfind *
     size_t n = json_array_size(list);
     const char *path = n > 0 ? jsonx_str_or(json_array_get(list, n - 1), "path", "") : "";
     if (rc == CLI_DONE && !strchr(path, '/'))
-        rc = cli_fail(CLI_NO_SUCH, "job %s has no checkpoint in a directory", word);
+        rc = cli_fail(CLI_NO_SUCH,
+                      "job %s has told of no checkpoint that lies in a directory: name the directory", word);
     if (rc == CLI_DONE) {
         out->directory = parent_of(path);
         if (!is_folder(out->directory))
@@ -109,6 +113,9 @@ int ckptfind(const struct args *args, const char *word, struct ckptfind *out)
     int rc = refuse_remote(word);
     if (rc == CLI_DONE && is_folder(word))
         rc = take_folder(word, out);
+    else if (rc == CLI_DONE && access(word, F_OK) == 0)
+        rc = cli_fail(CLI_NO_SUCH, "%s is no directory: name that of a checkpoint, or one of checkpoints",
+                      word);
     else if (rc == CLI_DONE && strchr(word, '/'))
         rc = cli_fail(CLI_NO_SUCH, "there is no directory %s", word);
     else if (rc == CLI_DONE)

@@ -100,6 +100,8 @@ static int fetch(const struct request *q)
     if (!u)
         return cli_fail(CLI_USAGE, "%s", err.text);
     enum copy_result result = upload_copy_from(u, q->step, q->to, &step, &err);
+    if (result == COPY_ERROR)
+        err_prefix(&err, "%s", q->from);
     char *what = str_printf("step %lld of %s", (long long)step, q->from);
     int rc = tell(result, what, q->to, &err);
     free(what);

@@ -1,6 +1,7 @@
 /* belay checkpoints verify: reads checkpoints in full and names every file that is not what its manifest says.
  *
  * The files of all checkpoints that are asked for are one list; threads take one after the other from it. */
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -138,6 +139,12 @@ static size_t count_bad(const struct survey *s, const struct subject *subject)
     return bad;
 }
 
+/* Beside a run, whose retention took it away after it was listed. */
+static bool is_gone(const struct survey *s, const struct subject *subject)
+{
+    return count_bad(s, subject) > 0 && access(subject->folder, F_OK) != 0 && errno == ENOENT;
+}
+
 static void print_subject(const struct survey *s, const struct subject *subject)
 {
     char bytes[FORMAT_SIZE];
@@ -179,11 +186,15 @@ static int tell(const struct survey *s, enum args_output output)
     size_t bad = 0;
     json_t *list = json_array();
     for (size_t i = 0; i < s->n_subjects; i++) {
-        bad += count_bad(s, &s->subjects[i]) > 0;
-        if (output == OUTPUT_JSON)
-            json_array_append_new(list, subject_json(s, &s->subjects[i]));
+        const struct subject *subject = &s->subjects[i];
+        bool gone = is_gone(s, subject);
+        bad += !gone && count_bad(s, subject) > 0;
+        if (gone)
+            fprintf(stderr, "%s was removed meanwhile\n", subject->folder);
+        else if (output == OUTPUT_JSON)
+            json_array_append_new(list, subject_json(s, subject));
         else
-            print_subject(s, &s->subjects[i]);
+            print_subject(s, subject);
     }
     if (output == OUTPUT_JSON)
         output_json(list);

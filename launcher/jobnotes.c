@@ -88,6 +88,22 @@ static void tell_of_memory(const char *file, const struct job_spec *spec)
     free(note);
 }
 
+/* ---- what is kept ---- */
+
+/* Both speak of steps, and auto knows beforehand of none. */
+static void tell_of_auto(const char *file, const struct job_spec *spec)
+{
+    bool best = spec->checkpoint.keep_best > 0;
+    if (spec->checkpoint.every != JOB_EVERY_AUTO || (!best && spec->checkpoint.keep_every == 0))
+        return;
+    fprintf(stderr,
+            "%s: note: checkpoint.%s is for saves of steps that %s, which with every: auto is left to "
+            "chance; write a "
+            "number of steps\n",
+            file, best ? "keep_best" : "keep_every",
+            best ? "were evaluated (train.eval.every)" : "it divides");
+}
+
 void jobnotes_print(const char *file, const struct job_spec *spec)
 {
     tell_without_effect(file, spec);
@@ -95,4 +111,5 @@ void jobnotes_print(const char *file, const struct job_spec *spec)
         return;
     tell_of_paths(file, &spec->train);
     tell_of_memory(file, spec);
+    tell_of_auto(file, spec);
 }

@@ -68,6 +68,16 @@ is "which are good" "$(for i in 0 1 2 3 4; do json .$i.good <verify.json; done |
 says 0 'has 3000 bytes' "list says what is wrong without hashing" ckpt list bad
 like "of each" "$(cat said)" '^ *15 .*manifest.json: '
 says 4 'no checkpoint of step 11' "a step that is not there" ckpt verify two --step 11
+says 4 'corpus.txt is no directory' "a file" ckpt verify corpus.txt
+# the first manifest cannot be read before somebody writes it: meanwhile retention takes another checkpoint away
+cp -r two gone && mkdir gone/step-00000001 && mkfifo gone/step-00000001/manifest.json
+ckpt verify gone --all >said 2>&1 & verifying=$!
+exec 8>gone/step-00000001/manifest.json
+rm -r gone/step-00000005
+exec 8>&-
+wait "$verifying"
+like "one that goes meanwhile is told as that" "$(cat said)" 'gone/step-00000005 was removed meanwhile'
+is "only the one without a manifest is bad" "$(grep -c ': bad' said) $(grep -c ': good' said)" "1 4"
 says 2 'leave --step out' "a step of one checkpoint" ckpt verify two/step-00000005 --step 5
 says 2 'not together with --step' "--all and --step" ckpt verify two --all --step 5
 
@@ -89,6 +99,7 @@ says 0 'copied to arch$' "copy makes the directory" ckpt copy two arch --step 10
 says 0 'equal bitwise' "nothing is lost" ckpt diff two/step-00000010 arch
 says 0 'has it already' "again" ckpt copy two/step-00000010 arch
 says 5 'another checkpoint of the same step' "another of that step" ckpt copy one arch --step 10
+says 5 'corpus.txt is no directory' "into a file" ckpt copy one corpus.txt --force
 says 0 'copied' "the newest complete one" ckpt copy bad arch
 is "is 20" "$(steps arch) $(cat arch/latest)" "10 20 step-00000020"
 says 5 'rank-0000[01].safetensors' "a damaged one" ckpt copy bad/step-00000010 other

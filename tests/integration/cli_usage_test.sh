@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The command line without a cluster: help, the nearest word, exit codes 2 and 3, and that nothing is made on the way.
 . "$(dirname "$0")/../lib.sh"
-plan 53
+plan 54
 cd "$SCRATCH" || exit 1
 
 fails() { # WHAT CODE REGEX COMMAND...: exit code, nothing on stdout, one sentence on stderr
@@ -86,5 +86,6 @@ is "tokenizer and first weights, too" "$(notes train.yaml --set train.data.token
 is "memory that is enough" "$(notes train.yaml --set resources.memory=256MiB)" ""
 like "memory that is too little" "$(notes train.yaml --set resources.memory=1MiB)" \
   "^train.yaml: note: a rank is predicted to need [0-9.]+ MiB on a CPU and resources.memory sets 1.00 MiB aside; placement counts only what is set aside: write resources.memory: 32MiB\$"
+like "rules that auto meets by chance only" "$(notes train.yaml --set checkpoint.every=auto --set checkpoint.keep_every=100)" "note: checkpoint.keep_every is for saves of steps that it divides, .*write a number of steps\$"
 like "none for a large model" "$(notes train.yaml --set 'train.model={preset: llama3-8b, context: 128}')" \
   "a rank is predicted to need 21[0-9] GiB on a CPU and resources.memory sets nothing aside; .*: write resources.memory: 220GiB\$"

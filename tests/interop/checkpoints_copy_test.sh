@@ -21,6 +21,7 @@ ok "with the same bytes" diff -r "$(step 4)" back/step-00000004
 copies 0 'step 2 of .* copied' "the other by its step" s3://runs/kept back --step 2
 is "which is not the latest" "$(cat back/latest)" step-00000004
 copies 0 'has it already' "again: it is here" s3://runs/kept back --step 2
+copies 5 '^belay: s3://runs/kept: no complete checkpoint of step 3 is there' "a step that is not there" s3://runs/kept back --step 3
 is "both are good" "$(belay checkpoints verify back --all | grep -c ': good')" 2
 
 job_file other
@@ -30,6 +31,6 @@ copies 5 'another checkpoint of step 2 is there' "another of the same step is re
 copies 5 'another checkpoint of the same step' "and here" s3://runs/kept other --step 2
 cp -r "$(step 3)" broken && truncate -s 100 broken/rank-00001.safetensors
 copies 5 'rank-00001.safetensors has 100 bytes' "a damaged one does not go" broken s3://runs/damaged
-copies 5 'no complete checkpoint is there' "so none is there" s3://runs/damaged nowhere
+copies 5 '^belay: s3://runs/damaged: no complete checkpoint is there' "so none is there" s3://runs/damaged nowhere
 ok "and none here" test ! -e nowhere/step-00000003
 plan "$TAP_COUNT"
