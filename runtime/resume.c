@@ -325,13 +325,35 @@ int resume_run(struct run *run)
     return code == 0 ? leave_branch(run) : code;
 }
 
+/* The newest on storage that is undamaged: what was written well may have rotted since. */
+static int choose_back(struct run *run, struct manifest_state *found, int64_t *step)
+{
+    struct candidates *c = mem_zero(1, sizeof *c);
+    int code = list_candidates(run, c);
+    *step = code == 0 ? choose(run, c, -1, false, found) : 0;
+    free(c);
+    if (code == 0 && *step == 0) {
+        code = EXIT_ERROR;
+        if (run->rank == 0)
+            log_error("%s has no checkpoint to go back to that is undamaged",
+                      run->spec->checkpoint.directory);
+    }
+    return code;
+}
+
 int resume_back(struct run *run)
 {
+    struct manifest_state found;
+    int code = choose_back(run, &found, &run->saved);
+    if (code != 0)
+        return code;
+    run->other_mesh = same_mesh(&run->state, &found) ? 0 : run->saved;
     char *folder = shelf_path(run->spec->checkpoint.directory, run->saved);
-    int code = load_numbers(run, run->saved, folder);
+    code = load_numbers(run, run->saved, folder);
     free(folder);
     if (code != 0)
         return code;
+    run->verified = run->saved;
     if (run->rank == 0)
         printf("going back from step %" PRId64 " to the checkpoint of step %" PRId64
                ", and past the samples in between\n",

@@ -12,8 +12,9 @@
  * Every rank gets the same: 0 or an exit code, whose reason was logged. */
 int resume_run(struct run *run);
 
-/* Collective. Back to the checkpoint of step run->saved (> 0) in the middle of a run: its numbers and its step, but not its samples: those used since,
- * with those of the step at hand, are behind it. 0 or an exit code, whose reason was logged. */
+/* Collective. Back to the newest checkpoint on storage that is undamaged, in the middle of a run: its numbers and its step (run->saved), but not its samples:
+ * those used since, with those of the step at hand, are behind it. What is damaged is skipped with a sentence. 0 or an exit code, whose reason was
+ * logged. */
 int resume_back(struct run *run);
 
 #endif

@@ -126,9 +126,19 @@ static void send_step(struct run *run, const struct metrics_row *row)
         notify_send(run->notify, "%s", lines);
 }
 
+/* On a disk that is full rows wait in memory, which is told once. */
+static void append_row(const struct run *run, const struct metrics_row *row)
+{
+    static bool failing;
+    struct err err;
+    bool failed = metrics_append(run->metrics, row, &err) != 0;
+    if (failed && !failing)
+        log_warn("%s", err.text);
+    failing = failed;
+}
+
 void tell_step(struct run *run, const struct step *step, double held)
 {
-    struct err err;
     if (run->rank == 0) /* the rank whose mfu is told */
         raise_peak(run, step);
     struct metrics_row row = make_row(run, step, held);
@@ -139,8 +149,7 @@ void tell_step(struct run *run, const struct step *step, double held)
                     (double)row.compute_ms, (double)row.wait_ms);
         return;
     }
-    if (metrics_append(run->metrics, &row, &err) != 0)
-        log_warn("%s", err.text);
+    append_row(run, &row);
     print_row(run, &row);
     send_step(run, &row);
 }

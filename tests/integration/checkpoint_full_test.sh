@@ -8,7 +8,7 @@ if [ -z "${OWN_MOUNTS:-}" ]; then # a small tmpfs of its own; without the right 
   OWN_MOUNTS=no
 fi
 . "$(dirname "$0")/train_lib.sh"
-plan 35
+plan 37
 
 failed() { grep -c 'step [0-9]* cannot be saved' "$1.err"; }
 told_once() { [ -z "$(grep -o 'step [0-9]* cannot be saved' "$1.err" | sort | uniq -d)" ]; }
@@ -96,6 +96,11 @@ faults short "write:/.step-:1-:short"
 ok "writes that are cut short are completed" to out env "${FAULTFS[@]}" belay-train short.yaml
 ok "and what they wrote is good" to out2 belay-train short.yaml --set train.steps=25
 like "whole" "$(cat out2)" 'resuming from step 24'
+job_file rows
+faults rows "write:metrics.csv:4-12:ENOSPC"
+env "${FAULTFS[@]}" belay-train rows.yaml --set checkpoint.busy=wait >rows.out 2>rows.err
+is "rows of metrics.csv that cannot be written wait: said once" "$? $(grep -c 'warn: cannot write to rows/metrics.csv' rows.err)" "0 1"
+ok "and all are there in the end" complete rows 24
 job_file dark
 faults dark "*:step-00000015:1-:EROFS *:step-0000002:1-:EROFS"
 env "${FAULTFS[@]}" belay-train dark.yaml --set checkpoint.busy=wait >dark.out 2>dark.err

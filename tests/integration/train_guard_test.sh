@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The guard in a real run: a NaN, or rubbish among the data, is skipped, gone back from, or ends the job, and metrics.csv tells it.
 . "$(dirname "$0")/train_lib.sh"
-plan 32
+plan 38
 
 column() { # column NAME OF STEP: of OF/metrics.csv
   perl -F, -slane 'if ($. == 1) { ($i) = grep { $F[$_] eq $name } 0 .. $#F } elsif ($F[0] == $step) { print $F[$i] }' -- -name="$1" -step="$3" "$2/metrics.csv"
@@ -45,6 +45,21 @@ job_file early
 BELAY_FAULT=nan@3 belay-train early.yaml "${back[@]}" >out 2>err
 is "rollback before there is a checkpoint skips" "$? $(skipped early)" "0 3 "
 like "rollback before there is a checkpoint: said" "$(cat err)" 'there is no checkpoint to go back to, so the update is skipped'
+
+# --- rollback, and the newest checkpoint is damaged by now: training waits before the save of step 15, of which nothing comes, until it is
+job_file rotten
+faults rotten "mkdir:.step-00000015:1:gate=$PWD/gate open:.step-00000015:1:ENOSPC"
+env "${FAULTFS[@]}" BELAY_FAULT=nan@17 belay-train rotten.yaml "${back[@]}" >out 2>err &
+pid=$!
+ok "damaged: training waits" held gate
+ok "damaged: the checkpoint of step 10 is there" until_true 30 test -e rotten/step-00000010
+printf rot | dd of=rotten/step-00000010/rank-00000.safetensors bs=1 seek=20000 conv=notrunc status=none
+touch gate
+wait $pid
+is "damaged: the run ends well" $? 0
+like "damaged: said" "$(cat err)" 'skipping checkpoint step 10: .*rank-00000.safetensors'
+like "damaged: the one before it is taken" "$(cat out)" 'going back from step 16 to the checkpoint of step 5, and past the samples in between'
+ok "damaged: every step is there once" complete rotten 24
 
 # --- a step that fails again and again, and a run that gets nowhere
 job_file again
