@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "checkpoint/shelf.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "runtime/convert/weights.h"
@@ -208,9 +209,33 @@ static int load(struct run *run, int64_t step, const char *folder, const struct 
     return 0;
 }
 
+/* What this rank took from the checkpoint. */
+static double owned_bytes(const struct run *run)
+{
+    double numbers = 0;
+    for (size_t i = 0; i < run->n_arrays; i++)
+        for (size_t k = 0; k < run->arrays[i].n_pieces; k++) {
+            const struct checkpoint_piece *p = &run->arrays[i].pieces[k];
+            numbers += (double)(p->to[0] - p->from[0]) * (double)(p->to[1] - p->from[1]);
+        }
+    return numbers * sizeof(float);
+}
+
 static int64_t ranks_of(const struct manifest_state *s)
 {
     return s->tp * s->pp * s->cp * s->dp;
+}
+
+/* What went on and how long it took to find, verify and load: the time that a restart costs beside its processes. */
+static void tell_resumed(const struct run *run, const struct manifest_state *found, const char *how,
+                         const char *rest)
+{
+    double bytes = comm_sum_double(comm_world(run->comm), owned_bytes(run));
+    if (run->rank == 0)
+        printf("resuming from step %" PRId64 ", %s by attempt %" PRId64 " on %" PRId64
+               " rank(s): %.1f MiB in %.3f s%s\n",
+               found->step, how, found->attempt, ranks_of(found), bytes / 1048576,
+               clock_monotonic_s() - run->resume_start, rest);
 }
 
 static int load_stored(struct run *run, int64_t step, const struct manifest_state *found)
@@ -220,9 +245,7 @@ static int load_stored(struct run *run, int64_t step, const struct manifest_stat
     free(folder);
     if (code != 0)
         return code;
-    if (run->rank == 0)
-        printf("resuming from step %" PRId64 ", written by attempt %" PRId64 " on %" PRId64 " rank(s)\n",
-               step, found->attempt, ranks_of(found));
+    tell_resumed(run, found, "written", "");
     run->saved = run->verified = step;
     return 0;
 }
@@ -242,10 +265,11 @@ static int try_memory(struct run *run, const struct candidates *c, bool *done)
     const struct manifest_state *found = &held->manifest->state;
     int code = load(run, held->step, held->folder, found);
     double fetched = comm_sum_double(comm_world(run->comm), (double)held->fetched);
-    if (code == 0 && run->rank == 0)
-        printf("resuming from step %" PRId64 ", held in memory by attempt %" PRId64 " on %" PRId64
-               " rank(s); %.1f MiB came from other nodes, 0 bytes from storage\n",
-               held->step, found->attempt, ranks_of(found), fetched / 1048576);
+    char rest[96];
+    (void)snprintf(rest, sizeof rest, "; %.1f MiB came from other nodes, 0 bytes from storage",
+                   fetched / 1048576);
+    if (code == 0)
+        tell_resumed(run, found, "held in memory", rest);
     run->saved = stored; /* what a rollback goes to; not read yet */
     held_free(held);
     return code;
@@ -314,6 +338,7 @@ int resume_run(struct run *run)
     struct manifest_state found;
     int64_t step = 0;
     bool done = false;
+    run->resume_start = clock_monotonic_s();
     int code = list_candidates(run, c);
     if (code == 0)
         code = try_memory(run, c, &done);

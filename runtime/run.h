@@ -44,8 +44,9 @@ struct run {
     int64_t saved;                  /* step of the newest checkpoint that this run wrote or started from */
     int64_t
         other_mesh; /* step of the checkpoint that the run started from, if another mesh had written it; else 0 */
-    int64_t verified; /* rank 0: step of the newest checkpoint that was read back in full, 0 = none */
-    double peak;      /* FLOP/s of all ranks together; rank 0 raises it when a step comes to more */
+    int64_t verified;    /* rank 0: step of the newest checkpoint that was read back in full, 0 = none */
+    double resume_start; /* clock when it began to look for a checkpoint */
+    double peak;         /* FLOP/s of all ranks together; rank 0 raises it when a step comes to more */
 };
 
 /* Tokens of a step, counted or not. */

@@ -39,7 +39,7 @@ from_memory() { # JOB NAME STRAIGHT
   until_true 90 job_ended "$1"
   is "$2: the job completes in its second attempt" "$(job "$1" .state) $(job "$1" .attempt)" "completed 2"
   is "$2: losses bitwise equal to the straight run" "$(losses "$2" | md5sum)" "$(losses "$3" | md5sum)"
-  like "$2: from memory, nothing from storage" "$(resumed "$1")" ' held in memory by attempt 1 on [0-9]* rank.s.; .* 0 bytes from storage$'
+  like "$2: from memory, nothing from storage" "$(resumed "$1")" ' held in memory by attempt 1 on [0-9]* rank.s.: [0-9.]+ MiB in [0-9.]+ s; .* 0 bytes from storage$'
   local step
   step=$(resumed "$1" | grep -o '[0-9]*' | head -1)
   ok "$2: no more than the steps under way were lost (killed at $at or later, on from ${step:-?})" test "${step:-0}" -ge $((at - 2))
