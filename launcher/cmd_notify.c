@@ -125,7 +125,7 @@ static int notify(const struct command *self, int argc, char **argv)
 const struct command command_notify = {
     .name = "notify",
     .args = "KEY=VALUE...",
-    .help = "Inside a job: tells Belay of progress and checkpoints (docs/job-file.md, \"Programs\")",
+    .help = "Inside a job: tells Belay of progress and checkpoints (docs/job-file.md, \"run: any program\")",
     .examples = "  belay notify STEP=120 LOSS=2.31\n"
                 "  belay notify CHECKPOINT_DURABLE=120 PATH=ckpt/step-120.pt\n"
                 "  belay notify CHECKPOINT_ON=SIGUSR1\n",

@@ -45,7 +45,7 @@ static void examples_parse(void **state)
             fail_msg("%s", d.text[0]);
         job_spec_free(spec);
     }
-    assert_int_equal(found, 4);
+    assert_int_equal(found, 5);
     free(docs);
 }
 
