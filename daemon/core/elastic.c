@@ -1,8 +1,8 @@
 /* elastic: jobs whose dp is a range. They start with the largest size that fits, go on with a smaller one when nodes are lost and nothing is
  * free to take their place, and grow again.
  *
- * Growing is an interruption, so it is worth its price: only when the job has run for parallel.regrow and saved a checkpoint of its own,
- * there has been room for a while, and nobody waits for slots. First the job is asked for a checkpoint; when that is durable and there is
+ * Growing is an interruption, so it is worth its price: only when the job has run for parallel.regrow and ten times as
+ * long as it needs to save, there has been room for a while, and nobody waits for slots. First the job is asked for a checkpoint; when that is durable and there is
  * still room, the additional slots become its own and it stops, to start again on all of them. So what follows a stop is the larger size.
  *
  * A job's spec has the size of its newest placement, its records have the range and the placements: nothing more is stored. */
@@ -14,8 +14,9 @@
 #include "daemon/core/core_private.h"
 
 enum {
-    SIZES_MAX = 32, /* that are tried before the smallest: each costs a placement */
-    LOOKS_MAX = 8   /* running jobs in a round; the others' turn is the next one */
+    SIZES_MAX = 32,  /* that are tried before the smallest: each costs a placement */
+    LOOKS_MAX = 8,   /* running jobs in a round; the others' turn is the next one */
+    SAVES_WORTH = 10 /* a job runs so many times as long as its longest save before it is stopped to grow */
 };
 
 static int64_t largest(const struct job_spec *spec)
@@ -306,10 +307,11 @@ static int64_t worth_it(const struct core *core, const struct attempt *a)
 {
     const struct job *job = a->job;
     int64_t regrow = job->r.spec->regrow_ms, settled = core->config.grow_after_ms;
-    if (job->grow.since_mono_ms == INT64_MAX || !a->advanced || !a->r.checkpoint_on)
+    if (job->grow.since_mono_ms == INT64_MAX || !a->r.checkpoint_on)
         return INT64_MAX;
     int64_t room = job->grow.since_mono_ms + (settled < regrow ? settled : regrow);
-    return later(later(room, core_mono_of(core, a->r.running_ms + regrow)), job->grow.again_mono_ms);
+    int64_t run = a->r.running_ms + later(regrow, SAVES_WORTH * job->longest_save_ms);
+    return later(later(room, core_mono_of(core, run)), job->grow.again_mono_ms);
 }
 
 static void consider(struct core *core, struct placement_view *view, const struct job *head,

@@ -32,7 +32,7 @@ static void assert_world(const struct world *w, int64_t id, size_t ranks)
     }
 }
 
-/* It runs, saves when asked, and has passed a checkpoint of its own. */
+/* It runs, saves when asked, and has saved a checkpoint. */
 static void begin_training(struct world *w, int64_t id, int64_t step)
 {
     assert_job(w, id, JOB_RUNNING);
@@ -276,7 +276,28 @@ static void grows_when_the_node_is_back(void **state)
     world_free(w);
 }
 
-static void not_without_a_checkpoint_of_its_own(void **state)
+/* It runs ten times as long as a checkpoint takes it. */
+static void a_costly_checkpoint_makes_it_wait(void **state)
+{
+    (void)state;
+    int64_t id;
+    struct world *w = four_nodes(&id);
+    lose(w, "node3");
+    struct link_progress p = {
+        id, 2, 0, json_pack("{s:s,s:s}", "CHECKPOINT_DURABLE", "20", "CHECKPOINT_DURABLE_MS", "20000")};
+    core_node_progress(w->core, world_time(w), world_attempt(w, id)->placement[0].node, &p);
+    json_decref(p.values);
+    begin_training(w, id, 21);
+    bring_back(w, "node3");
+    world_pass(w, 190000);
+    assert_int_equal(asked(w, id), 0);
+    world_pass(w, 12000);
+    assert_int_equal(asked(w, id), 1);
+    world_free(w);
+}
+
+/* How rarely it saves by itself does not matter: it is asked. */
+static void its_own_checkpoints_may_be_rare(void **state)
 {
     (void)state;
     int64_t id;
@@ -284,10 +305,12 @@ static void not_without_a_checkpoint_of_its_own(void **state)
     lose(w, "node3");
     bring_back(w, "node3");
     world_pass(w, 200000);
-    assert_int_equal(world_attempt(w, id)->number, 2);
-    assert_int_equal(asked(w, id), 0);
-    begin_training(w, id, 20);
+    assert_int_equal(asked(w, id), 0); /* it has not said that it can be */
+    world_say(w, id, 0, "CHECKPOINT_ON", "SIGUSR1");
     assert_int_equal(asked(w, id), 1);
+    world_say_step(w, id, "CHECKPOINT_DURABLE", 40);
+    world_pass(w, 1000);
+    assert_world(w, id, 4);
     world_free(w);
 }
 
@@ -559,7 +582,8 @@ int main(void)
         cmocka_unit_test(free_nodes_come_first),
         cmocka_unit_test(spares_come_first),
         cmocka_unit_test(grows_when_the_node_is_back),
-        cmocka_unit_test(not_without_a_checkpoint_of_its_own),
+        cmocka_unit_test(a_costly_checkpoint_makes_it_wait),
+        cmocka_unit_test(its_own_checkpoints_may_be_rare),
         cmocka_unit_test(a_flapping_node_is_not_waited_for),
         cmocka_unit_test(at_its_largest_nothing_happens),
         cmocka_unit_test(gives_up_without_an_answer),
