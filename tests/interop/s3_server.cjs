@@ -1,7 +1,7 @@
 // An S3 server for upload_test.sh: s3rver (npm), and in front of it what it does not do.
 //   node s3_server.cjs FOLDER BUCKET...     FOLDER/port gets its port; FOLDER/log one line a request; it ends with its standard input
 //
-// s3rver 3.7.1 lists neither uploads nor their parts, ends no upload, believes every Signature Version 4, and compares no hash. Here signatures are
+// s3rver 3.7.1 lists neither uploads nor their parts, ends no upload, cuts no list into pages, believes every Signature Version 4, and compares no hash. Here signatures are
 // compared with those that aws4 (npm) makes of the same request, hashes with what arrived; and the three calls are answered from s3rver's own files.
 //
 // FOLDER/faults, when it is there, is JSON: {"seed": 1, "rate": 0.2, "kinds": ["500", …]} gives the n-th request the fault that follows from seed and n;
@@ -53,12 +53,15 @@ function checkBody(req, body) {
 // ---- what s3rver lacks: its uploads are folders of files: key, metadata, 1, 1.md5, …
 
 const uploadsOf = (bucket) => path.join(folder, "data", bucket, "._S3rver_uploads");
+// One a page, so that there are pages.
 function listUploads(bucket, query) {
-  const at = uploadsOf(bucket), prefix = query.get("prefix") || "";
+  const at = uploadsOf(bucket), prefix = query.get("prefix") || "", after = query.get("upload-id-marker");
   const all = (fs.existsSync(at) ? fs.readdirSync(at) : []).map((id) => ({ id, key: fs.readFileSync(path.join(at, id, "key"), "utf8"), time: fs.statSync(path.join(at, id, "key")).mtimeMs }))
     .filter((u) => u.key.startsWith(prefix)).sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : a.time - b.time));
-  return `<ListMultipartUploadsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Bucket>${bucket}</Bucket><KeyMarker/><IsTruncated>false</IsTruncated>` +
-    all.map((u) => `<Upload><Key>${escape(u.key)}</Key><UploadId>${u.id}</UploadId></Upload>`).join("") + "</ListMultipartUploadsResult>";
+  const from = after ? all.findIndex((u) => u.id === after && u.key === query.get("key-marker")) + 1 : 0, page = all.slice(from, from + 1), more = all.length > from + 1;
+  return `<ListMultipartUploadsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Bucket>${bucket}</Bucket><KeyMarker/><IsTruncated>${more}</IsTruncated>` +
+    (more ? `<NextKeyMarker>${escape(page[0].key)}</NextKeyMarker><NextUploadIdMarker>${page[0].id}</NextUploadIdMarker>` : "") +
+    page.map((u) => `<Upload><Key>${escape(u.key)}</Key><UploadId>${u.id}</UploadId></Upload>`).join("") + "</ListMultipartUploadsResult>";
 }
 function uploadFolder(bucket, query) {
   const id = query.get("uploadId"), at = path.join(uploadsOf(bucket), id);
@@ -122,13 +125,26 @@ const body = (req, enough) => new Promise((resolve, reject) => {
 });
 const answer = (res, status, xml, headers) => { res.writeHead(status, { "Content-Type": "application/xml", "Content-Length": Buffer.byteLength(xml), ...headers }); res.end(xml); };
 
+// Two entries of a list a page: s3rver's own pages need DES, which OpenSSL 3 has no more.
+function pageOf(xml, token) {
+  const entries = (xml.match(/<Contents>.*?<\/Contents>|<CommonPrefixes>.*?<\/CommonPrefixes>/gs) || []).map((text) => ({ text, key: /<(?:Key|Prefix)>(.*?)</.exec(text)[1] }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1)).filter((entry) => !token || entry.key > Buffer.from(token, "base64").toString());
+  const page = entries.slice(0, 2), more = entries.length > 2;
+  return `<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>${more}</IsTruncated>` +
+    (more ? `<NextContinuationToken>${Buffer.from(page[1].key).toString("base64")}</NextContinuationToken>` : "") + page.map((entry) => entry.text).join("") + "</ListBucketResult>";
+}
+
 // Hands a request on, and its answer back: whole, or cut short.
 function hand(req, res, content, port, cut) {
   const { expect, ...headers } = req.headers;
-  const up = http.request({ port, host: "127.0.0.1", method: req.method, path: req.url, headers: { ...headers, "content-length": content.length } }, (from) => {
+  const up = http.request({ port, host: "127.0.0.1", method: req.method, path: req.url.replace(/continuation-token=[^&]*&/, ""), headers: { ...headers, "content-length": content.length } }, (from) => {
     const pieces = [];
     from.on("data", (piece) => pieces.push(piece)).on("end", () => {
-      const all = Buffer.concat(pieces);
+      let all = Buffer.concat(pieces);
+      if (from.statusCode === 200 && req.url.includes("list-type=2")) {
+        all = Buffer.from(pageOf(all.toString(), new URL(req.url, "http://x").searchParams.get("continuation-token")));
+        from.headers["content-length"] = String(all.length);
+      }
       res.writeHead(from.statusCode, from.headers);
       if (!cut) return res.end(all);
       res.write(all.subarray(0, all.length >> 1), () => res.socket.destroy());

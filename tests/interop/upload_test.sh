@@ -8,6 +8,15 @@ probe() { "$BELAY_TEST_PROGRAMS/upload_probe" --url "s3://runs/$1" --endpoint "$
 works() { probe "$@" || { diag "$(cat err)" "$(tail -n 20 s3/log)"; return 1; }; }
 refused() { ! probe "$@"; }
 counted() { sed -n "s/.*$1 \([0-9]*\).*/\1/p" out; } # parts, reused, sent, received, retries
+# broken PREFIX STEP FILE PART: a process that sends a file is killed in the middle of a part
+broken() {
+  rm -f s3/held
+  fault '{"once": "hold", "at": "part '"$4"'"}'
+  "$BELAY_TEST_PROGRAMS/upload_probe" --url "s3://runs/$1" --endpoint "$endpoint" shard "$2" "$3" >out 2>err &
+  local pid=$!
+  until_true 30 test -e s3/held
+  kill9 $pid; wait $pid 2>/dev/null
+}
 one_line() { [ "$(wc -l <err)" = 1 ]; }
 without_secret() { ! grep -rqF -- "$1" out err; }
 
@@ -34,12 +43,8 @@ ok "and it is the same" diff -r "$(step 3)" back2/step-00000003
 
 # ---- killed and resumed
 fresh_log
-fault '{"once": "hold", "at": "part 2"}'
 shard=$(step 1)/rank-00001.safetensors
-"$BELAY_TEST_PROGRAMS/upload_probe" --url s3://runs/killed --endpoint "$endpoint" shard 1 "$shard" >out 2>err &
-killed=$!
-until_true 30 test -e s3/held
-kill9 $killed; wait $killed 2>/dev/null
+broken killed 1 "$shard" 2
 ok "killed in the middle of a part, it is resumed" works killed shard 1 "$shard"
 count=$((($(stat -c %s "$shard") + part - 1) / part))
 is "what was there is not sent again" "$(counted reused)" 1
@@ -57,11 +62,7 @@ ok "from what is there" test "$(counted reused)" -ge 1
 # An upload that was begun for other content says another hash for ever: it cannot be gone on with, though some of its parts fit.
 cp "$shard" other && printf x | dd of=other bs=1 seek=$((count * part - part + 10)) conv=notrunc 2>/dev/null
 mkdir -p begun && mv other begun/rank-00001.safetensors
-fault '{"once": "hold", "at": "part '$count'"}'; rm -f s3/held
-"$BELAY_TEST_PROGRAMS/upload_probe" --url s3://runs/begun --endpoint "$endpoint" shard 1 begun/rank-00001.safetensors >out 2>err &
-killed=$!
-until_true 30 test -e s3/held
-kill9 $killed; wait $killed 2>/dev/null
+broken begun 1 begun/rank-00001.safetensors "$count"
 ok "an upload of other content does not mix with this" works begun shard 1 "$shard"
 ok "the object" works begun get begun/step-00000001/rank-00001.safetensors 0 "$(stat -c %s "$shard")" object
 ok "is this file" cmp object "$shard"
@@ -144,18 +145,16 @@ ok "as they were" diff -r "$(step 4)" ranks/step-00000004
 
 # ---- retention
 fresh_log
-fault '{"once": "hold", "at": "part 2"}'
-"$BELAY_TEST_PROGRAMS/upload_probe" --url s3://runs/kept --endpoint "$endpoint" shard 1 "$shard" >out 2>err &
-killed=$!
-until_true 30 test -e s3/held
-kill9 $killed; wait $killed 2>/dev/null
-is "an upload of step 1 broke off" "$(uploads_left)" 1
-for n in 2 3 4; do ok "step $n goes there" works kept --keep 2 folder "$(step $n)"; done
+broken kept 1 "$(step 1)/rank-00000.safetensors" 2
+broken kept 1 "$shard" 2
+is "two uploads of step 1 broke off" "$(uploads_left)" 2
+ok "step 2 goes there" works kept --keep 2 folder "$(step 2)"
+is "then nothing is left of the uploads that broke off" "$(uploads_left)" 0
+for n in 3 4; do ok "step $n goes there" works kept --keep 2 folder "$(step $n)"; done
 is "the newest two stay" "$(probe kept list; grep complete out)" "4 complete
 3 complete"
 is "of a removed one the manifest went first" "$(grep '^DELETE kept/step-00000002' s3/log | head -n 1)" "DELETE kept/step-00000002/manifest.json fine"
 is "nothing of it is left" "$(find s3/data/runs/kept -path '*step-00000002*' -type f | wc -l)" 0
-is "nor of the upload that broke off" "$(uploads_left)" 0
 
 # ---- another branch: the run went back to step 2 and on from there
 for n in 1 2 4; do ok "step $n goes there" works branch folder "$(step $n)"; done
