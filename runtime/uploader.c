@@ -28,7 +28,7 @@ struct uploader {
     struct task task;
     int64_t step;
     double start;
-    unsigned long long sent_before;
+    unsigned long long sent_before, retries_before;
     enum objects_result rc;
     struct err err;
 };
@@ -77,6 +77,7 @@ static void begin(struct uploader *u)
     u->busy = true;
     u->start = clock_monotonic_s();
     u->sent_before = u->watch.sent;
+    u->retries_before = u->watch.retries;
     task_start(&u->task, work, u);
 }
 
@@ -104,12 +105,17 @@ static void tell_end(struct uploader *u)
     u->tell(u->ctx, &r);
 }
 
+/* What fails is known in full only when the upload under way gives up, minutes later. */
 static void tell_overtaken(struct uploader *u, int64_t step)
 {
-    struct uploader_result r = {.step = step,
-                                .end = UPLOADER_OVERTAKEN,
-                                .why = "a newer one came before it was its turn; the bucket is slower than "
-                                       "checkpoint.every"};
+    bool failing = u->busy && u->watch.retries > u->retries_before;
+    struct uploader_result r = {
+        .step = step,
+        .end = UPLOADER_OVERTAKEN,
+        .why = failing
+                   ? "a newer one came before it was its turn: requests of the upload before it fail and are "
+                     "tried again; see that the server of checkpoint.upload can be reached and is well"
+                   : "a newer one came before it was its turn; the bucket is slower than checkpoint.every"};
     u->tell(u->ctx, &r);
 }
 

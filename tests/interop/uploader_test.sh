@@ -28,6 +28,7 @@ talk() {
 }
 tell() { echo "$1" >&8; }
 told() { grep -q -- "$1" talk.out; }
+several_requests() { [ "$(wc -l <s3/log)" -ge 3 ]; } # the first one's second try has begun, whatever it was
 hang_up() { exec 8>&-; wait "$talking"; }
 
 job plain
@@ -54,6 +55,20 @@ ok "what hung is tried again, then the newest goes" until_true 60 told 'all told
 is "in this order" "$(sed -n 's/^step \(.\): \([a-z]*\).*/\1 \2/p' talk.out | tr '\n' ' ')" "2 overtaken 1 done 3 done "
 hang_up
 is "only the newest and the first are there" "$(ls s3/data/runs/slow | tr '\n' ' ')" "step-00000001 step-00000003 "
+
+# ---- a server that does not answer
+job silent
+fresh_log
+fault '{"seed": 1, "rate": 1, "kinds": ["stall"]}'
+talk silent
+tell "add 1"
+ok "an upload is tried again" until_true 30 several_requests
+tell "add 2"; tell "add 3"
+ok "the one that waited says that requests fail" until_true 10 told '^step 2: overtaken, 0 bytes, a newer one came before it was its turn: requests of the upload before it fail'
+rm -f s3/faults
+tell "wait 60000"
+ok "then they go through" until_true 60 told 'all told'
+hang_up
 
 # ---- the end of a run while an upload is under way
 job ended
