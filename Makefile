@@ -434,6 +434,8 @@ bench-train: $(BUILD)/tests/bench/bench_train
 	@bash tests/bench/bench_train.sh
 bench-checkpoint: $(BUILD)/tests/bench/bench_checkpoint $(BUILD)/bin/belay-train
 	@bash tests/bench/bench_checkpoint.sh
+bench-restore: all
+	@bash tests/bench/bench_restore.sh
 bench-turn: $(BUILD)/tests/bench/bench_turn
 	@$<
 bench-placement: $(BUILD)/tests/bench/bench_placement
@@ -473,5 +475,5 @@ help:
 	@echo "make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)      make deps   only install the Debian packages"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: cuda cuda-left-out cuda-registers lint-cuda-registers sim-check sim-check-planted all check check-run check-faults check-reshard check-interop unit build-tests bench-train bench-checkpoint bench-turn bench-placement bench-kernels lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
+.PHONY: cuda cuda-left-out cuda-registers lint-cuda-registers sim-check sim-check-planted all check check-run check-faults check-reshard check-interop unit build-tests bench-train bench-checkpoint bench-restore bench-turn bench-placement bench-kernels lint lint-format lint-banned lint-arrows lint-cppcheck format fuzz deps demo bench install uninstall clean help
 .SECONDARY:

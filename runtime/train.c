@@ -187,7 +187,9 @@ static int setup(struct run *run)
     int threads = host_set_threads(comm_env_local_size());
     describe_run(run);
     run->notify = notify_open(getenv("BELAY_NOTIFY_SOCKET"), run->rank);
-    notify_keep(run->notify, "PHASE=loading\nCHECKPOINT_ON=SIGUSR1");
+    notify_send(run->notify, "PHASE=loading");
+    if (run->rank == 0) /* one is enough: several would hear it at different steps, and each makes a save */
+        notify_keep(run->notify, "CHECKPOINT_ON=SIGUSR1");
     int code = run_agree(run, join_mesh(run, &err), &err);
     if (code == 0)
         code = run_agree(run, open_parts(run, &err), &err);
