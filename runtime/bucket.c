@@ -70,8 +70,9 @@ void bucket_poll(struct run *run)
 
 void bucket_close(struct run *run, int code)
 {
-    int64_t limit_ms = code == 0 ? END_WAIT_MS : code == EXIT_STOPPED ? run->spec->limits.grace_ms / 2 : 0;
-    if (!uploader_wait(run->uploader, limit_ms, code == 0 && !signals_stop()))
+    bool stopped = code == EXIT_STOPPED || (code == 0 && signals_stop()); /* by hand, or in a job */
+    int64_t limit_ms = stopped ? run->spec->limits.grace_ms / 2 : code == 0 ? END_WAIT_MS : 0;
+    if (!uploader_wait(run->uploader, limit_ms, !stopped))
         log_warn("not everything is in %s yet; the next attempt, or the same command again, goes on with it",
                  url(run));
     uploader_free(run->uploader);

@@ -96,11 +96,11 @@ static void tell_end(struct uploader *u)
                                 .sent = u->watch.sent - u->sent_before,
                                 .seconds = clock_monotonic_s() - u->start};
     if (u->rc != OBJECTS_OK) {
-        bool there = is_on_shelf(u);
-        r.end = there ? UPLOADER_FAILED : UPLOADER_GONE;
-        r.why =
-            there ? u->err.text
-                  : "it was removed from checkpoint.directory before it was uploaded; raise checkpoint.keep";
+        r.end = is_on_shelf(u) ? UPLOADER_FAILED : UPLOADER_GONE;
+        if (r.end == UPLOADER_GONE)
+            err_prefix(&u->err, "it was removed from checkpoint.directory before it was uploaded; raise "
+                                "checkpoint.keep, or see what held it up");
+        r.why = u->err.text;
     }
     u->tell(u->ctx, &r);
 }

@@ -19,3 +19,15 @@ like "and read" "$(cat again)" '^resuming from step 12'
 is "the losses are those of the straight run" "$(losses sent | sed 1d)" "$(losses straight | sed '1,13d')"
 ok "a key that is refused" test "$(AWS_SECRET_ACCESS_KEY=wrong belay-train sent.yaml "${bucket[@]}" --set checkpoint.directory=other >out 2>err; echo $?)" = 1
 like "is told before anything begins" "$(cat err)" 'SignatureDoesNotMatch|signature|access'
+
+# --- a bucket that answers nothing but 500
+job_file away
+fault '{"seed": 3, "rate": 1, "kinds": ["500"]}'
+belay-train away.yaml "${bucket[@]}" --set train.steps=100000000 --set limits.grace=1s --set checkpoint.resume=never >away.out 2>away.err &
+pid=$!
+ok "a bucket that fails for ever: training goes on" until_true 30 rows_at_least away 100
+kill -TERM $pid
+ok "and whoever stops it does not wait for the bucket" until_true 30 eval "! kill -0 $pid 2>/dev/null"
+wait $pid
+like "what is not there is said ($?)" "$(cat away.err)" 'not everything is in s3://runs/train yet'
+plan "$TAP_COUNT"
