@@ -194,7 +194,10 @@ static enum claim_result check_mine(const struct claim *c, struct err *err)
     json_t *now = read_claim(c, err);
     if (!now) {
         if (!err->text[0])
-            err_set(err, "%s is gone; somebody removed it", c->path);
+            err_set(err,
+                    "%s is gone: somebody removed it, and nothing more is saved until the job is started "
+                    "again (belay requeue, or belay-train once more)",
+                    c->path);
         return CLAIM_ERROR;
     }
     enum claim_result rc = CLAIM_OK;

@@ -253,7 +253,8 @@ static bool may_go(const char *directory, int64_t step, int64_t newest, int64_t 
     return true;
 }
 
-void shelf_purge(const char *directory, const struct retention_policy *policy, int64_t *verified)
+void shelf_purge(const char *directory, const struct retention_policy *policy, int64_t spare,
+                 int64_t *verified)
 {
     struct err err;
     struct retention_item *items;
@@ -263,7 +264,8 @@ void shelf_purge(const char *directory, const struct retention_policy *policy, i
     for (int64_t i = 0; i < count; i++) {
         if (newest == 0 && items[i].complete)
             newest = items[i].step;
-        if (items[i].stays == 0 && may_go(directory, items[i].step, newest, verified))
+        if (items[i].stays == 0 && items[i].step != spare &&
+            may_go(directory, items[i].step, newest, verified))
             remove_step(directory, items[i].step);
     }
     free(items);

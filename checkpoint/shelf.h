@@ -41,9 +41,10 @@ int64_t shelf_step_of(const char *path);
 int64_t shelf_survey(const char *directory, const struct retention_policy *policy,
                      struct retention_item **items, struct err *err);
 
-/* Removes what may go. The checkpoint of step *verified (0 = none), the last that was read back in full, is removed only after the newest complete
+/* Removes what may go, but for the one of step `spare` (0 = none), which somebody reads. The checkpoint of step *verified (0 = none), the last that was read back in full, is removed only after the newest complete
  * one has been read back too (then *verified is that one). Problems are logged, not returned. */
-void shelf_purge(const char *directory, const struct retention_policy *policy, int64_t *verified);
+void shelf_purge(const char *directory, const struct retention_policy *policy, int64_t spare,
+                 int64_t *verified);
 
 /* Removes what unfinished runs left under way: folders, and half-written latest, claim and metrics.csv. With the claim held: whoever holds
  * it is the only one that may have such files. */

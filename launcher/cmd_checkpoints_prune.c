@@ -78,7 +78,7 @@ static int purge(const struct request *q, const struct view *v)
         return cli_fail(CLI_REFUSED, "%s", err.text);
     int rc = ckptfind_unclaimed(q->place.directory, q->force); /* one may have begun meanwhile */
     if (rc == CLI_DONE)
-        shelf_purge(q->place.directory, &q->policy, &verified);
+        shelf_purge(q->place.directory, &q->policy, 0, &verified);
     claim_close(claim, false);
     return rc == CLI_DONE ? tell(q, v) : rc;
 }

@@ -63,6 +63,11 @@ void bucket_add(struct run *run, int64_t step)
         uploader_add(run->uploader, step);
 }
 
+int64_t bucket_step(const struct run *run)
+{
+    return uploader_step(run->uploader);
+}
+
 void bucket_poll(struct run *run)
 {
     uploader_poll(run->uploader);

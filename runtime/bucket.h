@@ -11,6 +11,8 @@ int bucket_fetch(struct run *run, struct err *err);
 int bucket_open(struct run *run, struct err *err);
 /* The checkpoint of `step` is on the shelf. Any rank; those without a bucket do nothing, as below. */
 void bucket_add(struct run *run, int64_t step);
+/* The step whose checkpoint is being sent, 0 = none. */
+int64_t bucket_step(const struct run *run);
 /* Once a step. */
 void bucket_poll(struct run *run);
 /* At the end of a run that ends with `code`: waits for what is still to be sent as long as it makes sense, and says what is left. */

@@ -7,19 +7,6 @@
 #include "common/fsutil.h"
 #include "runtime/exits.h"
 
-/* With the claim held. */
-static int put_on_shelf(struct run *run, const struct commit *c, struct err *err)
-{
-    const char *directory = run->spec->checkpoint.directory;
-    const struct retention_policy policy = {.keep = run->spec->checkpoint.keep,
-                                            .keep_every = run->spec->checkpoint.keep_every,
-                                            .keep_best = run->spec->checkpoint.keep_best};
-    if (shelf_commit(directory, c->folder, c->state->step, err) != 0)
-        return EXIT_ERROR;
-    shelf_purge(directory, &policy, &run->verified);
-    return 0;
-}
-
 int commit_checkpoint(struct run *run, const struct commit *c, struct err *err)
 {
     if (metrics_sync(run->metrics, err) != 0 ||
@@ -28,9 +15,21 @@ int commit_checkpoint(struct run *run, const struct commit *c, struct err *err)
     enum claim_result claim = claim_lock(run->claim, err);
     if (claim != CLAIM_OK)
         return claim == CLAIM_SUPERSEDED ? EXIT_SUPERSEDED : EXIT_ERROR;
-    int code = put_on_shelf(run, c, err);
+    int rc = shelf_commit(run->spec->checkpoint.directory, c->folder, c->state->step, err);
     claim_unlock(run->claim);
-    return code;
+    return rc == 0 ? 0 : EXIT_ERROR;
+}
+
+void commit_purge(struct run *run, int64_t spare)
+{
+    struct err why;
+    const struct retention_policy policy = {.keep = run->spec->checkpoint.keep,
+                                            .keep_every = run->spec->checkpoint.keep_every,
+                                            .keep_best = run->spec->checkpoint.keep_best};
+    if (claim_lock(run->claim, &why) != CLAIM_OK)
+        return; /* a newer attempt owns the directory: the next save says so */
+    shelf_purge(run->spec->checkpoint.directory, &policy, spare, &run->verified);
+    claim_unlock(run->claim);
 }
 
 /* Was it because a newer attempt has cleared our files away? */

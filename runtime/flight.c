@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "runtime/bucket.h"
 #include "runtime/commit.h"
 #include "runtime/exits.h"
 #include "runtime/holding.h"
@@ -210,6 +211,8 @@ static void commit(void *owner)
     if (f->tier == TIER_STORAGE)
         printf("checkpoint step %" PRId64 ": %.1f MiB in %.2f s\n", f->step, (double)f->bytes / 1048576,
                f->seconds);
+    if (f->tier == TIER_STORAGE)
+        commit_purge(run, f->spare);
 }
 
 int flight_advance(struct flight *f)
@@ -222,6 +225,7 @@ int flight_advance(struct flight *f)
         if (share_sealed(f) != 0)
             return give_up(f);
         f->phase = FLIGHT_COMMITTING;
+        f->spare = bucket_step(run);
         if (run->rank == 0)
             task_start(&f->task, commit, f);
         return 0;

@@ -35,7 +35,8 @@ struct flight {
     int code;
     struct err err;
     struct manifest_file file;
-    bool alone; /* held, but on this node only */
+    bool alone;    /* held, but on this node only */
+    int64_t spare; /* step of a checkpoint that is being uploaded, 0 = none */
 };
 
 /* What rank 0 knows of all ranks' pieces, which are the same in each save of a run. */

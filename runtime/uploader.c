@@ -121,6 +121,11 @@ static void tell_overtaken(struct uploader *u, int64_t step)
 
 /* ---- the queue ---- */
 
+int64_t uploader_step(const struct uploader *u)
+{
+    return u && u->busy ? u->step : 0;
+}
+
 void uploader_poll(struct uploader *u)
 {
     if (!u)

@@ -39,6 +39,9 @@ struct uploader *uploader_new(const struct job_spec *spec, const struct objects_
 /* The checkpoint of `step` has been committed to the shelf. After a start, add the one that the run goes on from: what was there is not sent again. */
 void uploader_add(struct uploader *u, int64_t step);
 
+/* The step that is under way, 0 = none. NULL is fine. */
+int64_t uploader_step(const struct uploader *u);
+
 /* Tells what has ended, and begins what waits. Before or after each step. NULL is fine. */
 void uploader_poll(struct uploader *u);
 

@@ -57,7 +57,7 @@ static void commit(int64_t step, float value)
 static void purge(int64_t keep, int64_t *verified)
 {
     const struct retention_policy policy = {.keep = keep};
-    shelf_purge(dir, &policy, verified);
+    shelf_purge(dir, &policy, 0, verified);
 }
 
 static float value_of(int64_t step)
@@ -197,7 +197,7 @@ static void test_purge_keeps_every_and_best(void **state)
     int64_t verified = 0;
     for (int64_t i = 1; i <= 10; i++) {
         commit_with(10 * i, 1, losses[i - 1]);
-        shelf_purge(dir, &policy, &verified);
+        shelf_purge(dir, &policy, 0, &verified);
     }
     assert_steps("100 90 80 70 40 30 ");
     char *path = shelf_path(dir, 30), *none = shelf_path(dir, 31);
@@ -217,13 +217,28 @@ static void test_best_is_no_way_round_verified(void **state)
     commit_with(20, 1, 1);
     commit_with(30, 1, 2);
     damage(30);
-    shelf_purge(dir, &policy, &verified);
+    shelf_purge(dir, &policy, 0, &verified);
     assert_steps("30 20 10 ");
     assert_int_equal(verified, 10);
     commit_with(40, 1, 3);
-    shelf_purge(dir, &policy, &verified);
+    shelf_purge(dir, &policy, 0, &verified);
     assert_steps("40 20 ");
     assert_int_equal(verified, 40);
+}
+
+/* One that is being read stays until it no longer is. */
+static void test_purge_spares(void **state)
+{
+    (void)state;
+    const struct retention_policy policy = {.keep = 1};
+    int64_t verified = 0;
+    commit(10, 1);
+    commit(20, 2);
+    commit(30, 3);
+    shelf_purge(dir, &policy, 10, &verified);
+    assert_steps("30 10 ");
+    shelf_purge(dir, &policy, 0, &verified);
+    assert_steps("30 ");
 }
 
 static void test_sweep(void **state)
@@ -348,6 +363,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_purge_without_any_good_one, fresh, forget),
         cmocka_unit_test_setup_teardown(test_purge_keeps_every_and_best, fresh, forget),
         cmocka_unit_test_setup_teardown(test_best_is_no_way_round_verified, fresh, forget),
+        cmocka_unit_test_setup_teardown(test_purge_spares, fresh, forget),
         cmocka_unit_test_setup_teardown(test_sweep, fresh, forget),
         cmocka_unit_test_setup_teardown(test_commit_without_latest, fresh, forget),
         cmocka_unit_test_setup_teardown(test_set_aside, fresh, forget),

@@ -149,7 +149,7 @@ static int save(struct claim *claim, int64_t step, int64_t *verified, struct err
     if (rc == 0 && claim_lock(claim, err) == CLAIM_OK) {
         rc = shelf_commit(dir, folder, step, err);
         atomic_store(durable, step);
-        shelf_purge(dir, &policy, verified);
+        shelf_purge(dir, &policy, 0, verified);
         claim_unlock(claim);
     }
     for (int r = 0; rc == 0 && r < RANKS; r++)
