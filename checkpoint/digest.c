@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "checkpoint/account.h"
 #include "common/mem.h"
 
 #define READ_BYTES (1u << 20)
@@ -78,6 +79,8 @@ int digest_file_watched(const char *path, const struct digest_watch *watch, uint
             watch->seen(watch->arg, (size_t)n);
     }
     int rc = n == 0 ? 0 : err_sys(err, "cannot read %s", path);
+    if (account_counts(fd))
+        account_read(*bytes);
     digest_end(d, out);
     free(buffer);
     close(fd);

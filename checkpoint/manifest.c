@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checkpoint/account.h"
 #include "checkpoint/manifest_private.h"
 #include "common/fsutil.h"
 #include "common/jsonx.h"
@@ -447,6 +448,7 @@ struct manifest *manifest_read(const char *folder, struct err *err)
     size_t len = 0;
     char *text = fs_read(path, MANIFEST_BYTES_MAX, &len, err);
     if (text) {
+        account_file(path, len);
         m = mem_zero(1, sizeof *m);
         if (decode(text, len, m, err) != 0) {
             err_prefix(err, "%s", path);

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint/account.h"
 #include "common/fsutil.h"
 #include "common/jsonx.h"
 #include "common/mem.h"
@@ -213,12 +214,14 @@ struct safetensors {
     struct safetensors_tensor *tensors;
     size_t count;
     uint64_t data_at, data_bytes;
+    bool stored; /* reads count (account.h) */
     char *span;
 };
 
 static int read_at(const struct safetensors *f, void *out, uint64_t len, uint64_t at, struct err *err)
 {
     char *p = out;
+    uint64_t wanted = len;
     while (len > 0) {
         ssize_t n = pread(f->fd, p, len, (off_t)at);
         if (n < 0 && errno == EINTR)
@@ -231,6 +234,8 @@ static int read_at(const struct safetensors *f, void *out, uint64_t len, uint64_
         at += (uint64_t)n;
         len -= (uint64_t)n;
     }
+    if (f->stored)
+        account_read(wanted);
     return 0;
 }
 
@@ -378,6 +383,7 @@ struct safetensors *safetensors_open(const char *path, struct err *err)
     struct stat st;
     f->path = str_dup(path);
     f->fd = open(path, O_RDONLY | O_CLOEXEC);
+    f->stored = f->fd >= 0 && account_counts(f->fd);
     if (f->fd < 0 || fstat(f->fd, &st) != 0)
         err_sys(err, "cannot open %s", path);
     else if (read_header(f, (uint64_t)st.st_size, err) == 0)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/account.h"
 #include "checkpoint/shelf.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -265,9 +266,10 @@ static int try_memory(struct run *run, const struct candidates *c, bool *done)
     const struct manifest_state *found = &held->manifest->state;
     int code = load(run, held->step, held->folder, found);
     double fetched = comm_sum_double(comm_world(run->comm), (double)held->fetched);
-    char rest[96];
-    (void)snprintf(rest, sizeof rest, "; %.1f MiB came from other nodes, 0 bytes from storage",
-                   fetched / 1048576);
+    double stored_bytes = comm_sum_double(comm_world(run->comm), (double)account_total());
+    char rest[128];
+    (void)snprintf(rest, sizeof rest, "; %.1f MiB came from other nodes, %.0f bytes from storage",
+                   fetched / 1048576, stored_bytes);
     if (code == 0)
         tell_resumed(run, found, "held in memory", rest);
     run->saved = stored; /* what a rollback goes to; not read yet */
