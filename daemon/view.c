@@ -131,12 +131,19 @@ static json_t *view_request(const struct attempt_record *a)
     return obj;
 }
 
+/* Shims keep copies for a job that runs or is about to run again. */
+static int64_t held_step(const struct job_record *job)
+{
+    bool kept = job->state == JOB_STARTING || job->state == JOB_RUNNING || job->state == JOB_RESTARTING;
+    return kept ? job->progress.memory_step : -1;
+}
+
 static void set_checkpoints(json_t *obj, const struct job_record *job, const struct attempt_record *attempt,
                             int64_t now_ms)
 {
     const struct job_progress *p = &job->progress;
     jsonx_set(obj, "checkpoint", view_newest_checkpoint(p, now_ms));
-    jsonx_set(obj, "checkpoint_memory", view_tier(p->memory_step, p->memory_ms, now_ms));
+    jsonx_set(obj, "checkpoint_memory", view_tier(held_step(job), p->memory_ms, now_ms));
     jsonx_set(obj, "checkpoint_upload", view_tier(p->upload_step, p->upload_ms, now_ms));
     jsonx_set(obj, "checkpoint_failing", view_trouble(p));
     jsonx_set(obj, "checkpoint_request", view_request(attempt));

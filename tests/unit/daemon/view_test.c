@@ -81,6 +81,24 @@ static void test_job(void **state)
     core_free(core);
 }
 
+/* Shims let go of their copies when a job is not to start again by itself. */
+static void test_copies_in_memory(void **state)
+{
+    (void)state;
+    static const enum job_state states[] = {JOB_RUNNING, JOB_RESTARTING, JOB_HELD, JOB_CANCELLED};
+    struct core *core = make_core();
+    struct job_record job = *core_job(core, 7);
+    job.progress.memory_step = 95;
+    job.progress.memory_ms = NOW;
+    for (size_t i = 0; i < 4; i++) {
+        job.state = states[i];
+        json_t *obj = view_job(core, &job, NOW);
+        assert_int_equal(json_is_object(json_object_get(obj, "checkpoint_memory")), i < 2);
+        json_decref(obj);
+    }
+    core_free(core);
+}
+
 /* A job that has just been submitted: null, not 0, "" or -1. */
 static void test_absent_values_are_null(void **state)
 {
@@ -223,9 +241,13 @@ static void test_topology(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_job),        cmocka_unit_test(test_absent_values_are_null),
-        cmocka_unit_test(test_attempt),    cmocka_unit_test(test_event),
-        cmocka_unit_test(test_checkpoint), cmocka_unit_test(test_node),
+        cmocka_unit_test(test_job),
+        cmocka_unit_test(test_copies_in_memory),
+        cmocka_unit_test(test_absent_values_are_null),
+        cmocka_unit_test(test_attempt),
+        cmocka_unit_test(test_event),
+        cmocka_unit_test(test_checkpoint),
+        cmocka_unit_test(test_node),
         cmocka_unit_test(test_topology),
     };
     return cmocka_run_group_tests_name("view", tests, NULL, NULL);
