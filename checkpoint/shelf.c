@@ -271,13 +271,36 @@ void shelf_purge(const char *directory, const struct retention_policy *policy, i
     free(items);
 }
 
+/* The step of ".step-00000100.2.4711.tmp.old", the checkpoint that replace_in_two has put out of its successor's way; else -1. */
+static int64_t replaced_step(const char *name)
+{
+    size_t len = strlen(name), head = strlen(UNDER_WAY);
+    bool it =
+        strncmp(name, UNDER_WAY, head) == 0 && len > head + 8 && strcmp(name + len - 8, ".tmp.old") == 0;
+    return it && name[head] >= '0' && name[head] <= '9' ? strtoll(name + head, NULL, 10) : -1;
+}
+
+/* Its successor has not come to its place: it gets its name back. */
+static bool put_back(const char *directory, const char *name)
+{
+    int64_t step = replaced_step(name);
+    char *from = str_printf("%s/%s", directory, name), *to = shelf_path(directory, step);
+    bool back = step >= 0 && access(to, F_OK) != 0 && rename(from, to) == 0;
+    if (back)
+        log_warn("the checkpoint of step %" PRId64 " is the one before the save that was interrupted", step);
+    free(to);
+    free(from);
+    return back;
+}
+
 /* Is it the name of something that only a program at work has? A number, that of its process, follows ".tmp." (fs_write_durable). */
 static bool left_over(const char *name)
 {
     static const char *const files[] = {"latest.tmp.", "claim.tmp.", "metrics.csv.tmp."};
     size_t len = strlen(name);
     if (strncmp(name, UNDER_WAY, strlen(UNDER_WAY)) == 0)
-        return strcmp(name + len - 4, ".tmp") == 0; /* UNDER_WAY is longer than that */
+        return strcmp(name + len - 4, ".tmp") == 0 ||
+               replaced_step(name) >= 0; /* UNDER_WAY is longer than that */
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         size_t at = strlen(files[i]);
         if (strncmp(name, files[i], at) == 0)
@@ -293,7 +316,7 @@ void shelf_sweep(const char *directory)
     if (!dir)
         return; /* whoever needs the directory next says what is wrong with it */
     for (const struct dirent *e; (e = readdir(dir));) {
-        if (!left_over(e->d_name))
+        if (!left_over(e->d_name) || put_back(directory, e->d_name))
             continue;
         char *path = str_printf("%s/%s", directory, e->d_name);
         if (fs_remove_tree(path, &err) != 0)

@@ -241,6 +241,31 @@ static void test_purge_spares(void **state)
     assert_steps("30 ");
 }
 
+/* Where two names cannot be exchanged at once a death may leave the replaced checkpoint under a hidden name. */
+static void test_sweep_puts_back(void **state)
+{
+    (void)state;
+    struct manifest_state at;
+    struct err err;
+    commit(10, 1);
+    commit(20, 2);
+    char *ten = shelf_path(dir, 10), *twenty = shelf_path(dir, 20);
+    char *hidden = str_printf("%s/.step-00000010.3.77.tmp.old", dir),
+         *second = str_printf("%s/.step-00000020.3.77.tmp.old", dir);
+    assert_int_equal(rename(ten, hidden), 0);
+    assert_int_equal(fs_mkdirs(second, 0755, &err), 0);
+    shelf_sweep(dir);
+    assert_steps("20 10 ");
+    assert_int_equal(checkpoint_verify(ten, 0, 1, &at, &err), 0);
+    assert_int_equal(checkpoint_verify(twenty, 0, 1, &at, &err), 0);
+    assert_int_equal(access(hidden, F_OK), -1);
+    assert_int_equal(access(second, F_OK), -1);
+    free(second);
+    free(hidden);
+    free(twenty);
+    free(ten);
+}
+
 static void test_sweep(void **state)
 {
     (void)state;
@@ -364,6 +389,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_purge_keeps_every_and_best, fresh, forget),
         cmocka_unit_test_setup_teardown(test_best_is_no_way_round_verified, fresh, forget),
         cmocka_unit_test_setup_teardown(test_purge_spares, fresh, forget),
+        cmocka_unit_test_setup_teardown(test_sweep_puts_back, fresh, forget),
         cmocka_unit_test_setup_teardown(test_sweep, fresh, forget),
         cmocka_unit_test_setup_teardown(test_commit_without_latest, fresh, forget),
         cmocka_unit_test_setup_teardown(test_set_aside, fresh, forget),
