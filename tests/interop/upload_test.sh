@@ -109,8 +109,8 @@ like "with what to do" "$(cat err)" 's3://nowhere at .*: status 404 NoSuchBucket
 env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACCESS_KEY "$BELAY_TEST_PROGRAMS/upload_probe" --url s3://runs/a --endpoint "$endpoint" list >out 2>err
 like "no keys at all" "$(cat err)" '^there are no keys for object storage: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set'
 mkdir -p .aws && printf '[default]\naws_access_key_id = S3RVER\naws_secret_access_key = S3RVER\n' >.aws/credentials
-ok "keys of the home folder" env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACCESS_KEY "$BELAY_TEST_PROGRAMS/upload_probe" --url s3://runs/a --endpoint "$endpoint" list >out 2>err
-ok "a token is signed, too" env AWS_SESSION_TOKEN=a-token== "$BELAY_TEST_PROGRAMS/upload_probe" --url s3://runs/a --endpoint "$endpoint" list >out 2>err
+ok "keys of the home folder" to out env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACCESS_KEY "$BELAY_TEST_PROGRAMS/upload_probe" --url s3://runs/a --endpoint "$endpoint" list
+ok "a token is signed, too" to out env AWS_SESSION_TOKEN=a-token== "$BELAY_TEST_PROGRAMS/upload_probe" --url s3://runs/a --endpoint "$endpoint" list
 "$BELAY_TEST_PROGRAMS/upload_probe" --url s3://runs/a --endpoint http://127.0.0.1:1 --tries 2 --pause 10 newest nothing >out 2>err
 is "a server that cannot be reached is no empty bucket" $? 1
 like "it is named" "$(cat err)" 's3://runs at http://127.0.0.1:1: .*, after 2 tries$'
