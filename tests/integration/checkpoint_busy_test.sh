@@ -69,7 +69,9 @@ touch term.gate
 wait $pid
 is "SIGTERM: it ends with 0" $? 0
 last=$(rows term)
-is "SIGTERM: both saves are durable" "$(grep -o '^checkpoint step [0-9]*' term.out | grep -o '[0-9]*$' | tr '\n' ' ')" "$([ "$last" = 5 ] || echo "5 ")$last "
+# It may have come to the next that is due before it hears of the signal.
+is "SIGTERM: the one under way is durable, and the last one" "$(grep -o '^checkpoint step [0-9]*' term.out | grep -o '[0-9]*$' | tr '\n' ' ')" \
+  "$(seq 5 5 $((last - 1)) | tr '\n' ' ')$last "
 is "SIGTERM: the last one is of the last step" "$(cat term/latest)" "$(printf 'step-%08d' "$last")"
 
 # --- a rollback while one is under way goes back to that one
