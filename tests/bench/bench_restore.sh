@@ -40,7 +40,7 @@ held_at() {
 wait_for() { for _ in $(seq 1200); do if "$@"; then return; fi; sleep 0.5; done; echo "gave up waiting for: $*" >&2; exit 1; }
 resumed() { belay logs "$1" --attempt "$2" 2>/dev/null | grep -q '^resuming from step'; }
 took() { belay logs "$1" --attempt "$2" | sed -n 's/^resuming from step.*: \([0-9.]*\) MiB in \([0-9.]*\) s.*/\1 \2/p' | awk '{ print 1e3 * $2 / ($1 * 1048576 / 1e9) }'; }
-rank_pid() { belay describe "$1" -o json | json ".attempts.0.ranks.$2.pid"; }
+rank_pid() { belay describe "$1" -o json | json ".attempts.$(($(attempt "$1") - 1)).ranks.$2.pid"; }
 kill_rank() { kill -KILL "$(rank_pid "$1" 1)"; }
 kill_node() { # that of rank 1: agent, shim and rank
   local node
