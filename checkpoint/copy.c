@@ -16,8 +16,7 @@
 #include "common/fsutil.h"
 #include "common/mem.h"
 
-#define PIECE_BYTES        (1u << 20)
-#define MANIFEST_BYTES_MAX (256u << 20) /* as manifest_read accepts */
+#define PIECE_BYTES (1u << 20)
 
 /* What one file is copied with. */
 struct stream {

@@ -16,10 +16,9 @@
 #include "common/jsonx.h"
 #include "common/mem.h"
 
-#define MANIFEST_BYTES_MAX (256u << 20)
-#define COUNT_MAX          (1 << 24)             /* tensors, files or slices that a reader accepts */
-#define HEAD_BYTES         (64u << 10)           /* what stands before "files" fits: names have limits */
-#define DIMENSION_MAX      ((json_int_t)1 << 31) /* rows or columns: their product stays in 62 bits */
+#define COUNT_MAX     (1 << 24)             /* tensors, files or slices that a reader accepts */
+#define HEAD_BYTES    (64u << 10)           /* what stands before "files" fits: names have limits */
+#define DIMENSION_MAX ((json_int_t)1 << 31) /* rows or columns: their product stays in 62 bits */
 
 /* Numbers of 64 bits go as decimal text: JSON readers keep only 53 bits. */
 static void set_u64(json_t *obj, const char *key, uint64_t value)

@@ -17,6 +17,7 @@
 #include "common/err.h"
 
 #define MANIFEST_FORMAT    2
+#define MANIFEST_BYTES_MAX (256u << 20) /* a longer one is not read */
 #define MANIFEST_FILE_NAME "manifest.json"
 #define MANIFEST_JOB_MAX   63
 #define MANIFEST_NAME_SIZE 96 /* of a tensor */

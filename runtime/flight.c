@@ -196,8 +196,10 @@ static void commit(void *owner)
     struct flight *f = owner;
     struct run *run = f->run;
     struct commit c = {f->folder, f->shards->records, f->files, (size_t)run->size, &f->state};
+    bool alone = false;
     f->code = f->tier == TIER_STORAGE ? commit_checkpoint(run, &c, &f->err)
-                                      : holding_manifest(f->memory, &c, f->stop, &f->alone, &f->err);
+                                      : holding_manifest(f->memory, &c, f->stop, &alone, &f->err);
+    f->alone = f->alone || alone;
     f->seconds = clock_monotonic_s() - f->start;
     if (f->code != 0)
         return;

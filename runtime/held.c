@@ -29,6 +29,7 @@ struct place {
 struct places {
     struct place *items;
     size_t count;
+    int64_t here; /* this rank's node */
 };
 
 /* ---- what is held where ------------------------------------------------------------------------------------------------ */
@@ -69,7 +70,7 @@ static struct places gather(struct run *run, struct memory_tier *memory)
     own = mem_grow(own, most + 1, sizeof *own);
     if (most > 0)
         comm_share(world, own, most * sizeof *own, all);
-    struct places places = {all, 0};
+    struct places places = {all, 0, own_node()};
     for (size_t r = 0; r < size; r++)
         for (size_t i = 0; i < counts[r]; i++)
             all[places.count++] = all[r * most + i]; /* to the front: never behind where it stands */
@@ -97,7 +98,7 @@ static const struct place *find(const struct places *places, int64_t step, const
         const struct place *p = &places->items[i];
         if (p->image.step == step && (uint64_t)p->image.bytes == file->bytes &&
             strcmp(p->image.name, file->name) == 0 && strcmp(p->image.hash, file->hash) == 0 &&
-            (!found || p->node == own_node()))
+            (!found || p->node == places->here))
             found = p;
     }
     return found;
@@ -198,7 +199,7 @@ static int get_file(struct memory_tier *memory, struct held_checkpoint *h, const
     const struct place *p = find(places, h->step, file);
     if (!p)
         return err_set(err, "no node holds %s", file->name);
-    bool here = p->node == own_node();
+    bool here = p->node == places->here;
     char hash[DIGEST_SIZE];
     int fd = memory_image(memory, &p->image, here ? MEMORY_HERE : p->node, FETCH_LIMIT_MS, err);
     if (fd < 0)
@@ -268,7 +269,7 @@ struct held_checkpoint *held_find(struct run *run, struct memory_tier *memory, i
     for (size_t i = 0; !found && i < places.count; i++) {
         const struct place *p = &places.items[i];
         if (strcmp(p->image.name, MANIFEST_FILE_NAME) != 0 || p->image.step < at_least ||
-            strcmp(p->image.hash, last) == 0)
+            p->image.bytes > MANIFEST_BYTES_MAX || strcmp(p->image.hash, last) == 0)
             continue; /* the same at another node adds nothing */
         memcpy(last, p->image.hash, sizeof last);
         found = get(run, memory, &places, p);
