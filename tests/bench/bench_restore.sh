@@ -31,12 +31,9 @@ END
   belay submit "$1.yaml" 2>/dev/null
 }
 attempt() { belay status "$1" -o json | json .attempt; }
-# held_at ID STEP: it stands where a restart would find something at STEP or later
-held_at() {
-  local step
-  step=$(belay status "$1" -o json | perl -MJSON::PP -e 'local $/; my $v = decode_json(<STDIN>); my $c = $v->{$ARGV[0]}; print ref $c ? $c->{step} // 0 : 0' "$3")
-  [ "${step:-0}" -ge "$2" ]
-}
+# held ID KEY: the step that a restart would find
+held() { belay status "$1" -o json | perl -MJSON::PP -e 'local $/; my $v = decode_json(<STDIN>); my $c = $v->{$ARGV[0]}; print ref $c ? $c->{step} // 0 : 0' "$2"; }
+held_after() { [ "$(held "$1" "$3")" -gt "$2" ]; }
 wait_for() { for _ in $(seq 1200); do if "$@"; then return; fi; sleep 0.5; done; echo "gave up waiting for: $*" >&2; exit 1; }
 resumed() { belay logs "$1" --attempt "$2" 2>/dev/null | grep -q '^resuming from step'; }
 took() { belay logs "$1" --attempt "$2" | sed -n 's/^resuming from step.*: \([0-9.]*\) MiB in \([0-9.]*\) s.*/\1 \2/p' | awk '{ print 1e3 * $2 / ($1 * 1048576 / 1e9) }'; }
@@ -50,15 +47,15 @@ kill_node() { # that of rank 1: agent, shim and rank
 
 # measure NAME FIELDS CHECKPOINT-KEY KILL
 measure() {
-  local id last
+  local id last seen=0
   id=$(job "$1" "$2")
   for ((r = 1; r <= rounds; r++)); do
     last=$(attempt "$id")
-    wait_for held_at "$id" 1 "$3"
-    sleep 3 # both tiers at rest
+    wait_for held_after "$id" "$seen" "$3" # one that this attempt has made
     "$4" "$id"
     wait_for resumed "$id" $((last + 1))
     took "$id" $((last + 1)) >>"$1.took"
+    seen=$(held "$id" "$3")
     belay up --nodes 4 --slots 1 --racks 2 >/dev/null
   done
   belay cancel "$id" >/dev/null
